@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import HOW
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,12 +38,7 @@ from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Loss
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-HOW = {
-    "add-remove": {"sampling": "poisson", "relation": ADD},
-    "replace": {"sampling": "poisson", "relation": REPLACE},
-    "fixed-size": {"sampling": "fixed-size", "relation": REPLACE},
-}
+ADD = Relation.ADD_OR_REMOVE_ONE
 FILE = Path(__file__).parents[2] / "benchmarks" / "accounting_configurations.json"
 CONFIGURATIONS = [tuple(each.values()) for each in json.loads(FILE.read_text())["epsilon"]]
 LAWS = [

@@ -212,6 +212,24 @@ def test_bad_input_is_one_sentence_even_where_nothing_is_to_do(change, name, ste
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("bad", [0, -1, 2.5, True, "3", math.nan])
+def test_what_is_no_number_of_steps_is_refused(bad):
+    how = {"sampling": "allocation", "relation": ADD}
+    for name, steps, epoch in (("steps_per_epoch", 20, bad), ("steps", bad or 0.5, 10)):
+        for ask in (
+            lambda steps=steps, epoch=epoch: dp_sgd.pld(
+                1.0, 0.1, steps, steps_per_epoch=epoch, **how
+            ),
+            lambda steps=steps, epoch=epoch: calibrate.noise_multiplier(
+                1.0, 1e-5, 0.1, steps, steps_per_epoch=epoch, **how
+            ),
+        ):
+            with pytest.raises(InvalidArgument) as refused:
+                ask()
+            assert refused.value.argument == name
+            assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "rate", "steps"),
     [

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import HOW
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import privacy_loss_distribution
 
@@ -29,19 +30,14 @@ from sordino.accounting.pld.loss import (
 from sordino.accounting.profile import LossProfile
 from sordino.privacy import Relation
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-HOW = {
-    "add-remove": {"sampling": "poisson", "relation": ADD},
-    "replace": {"sampling": "poisson", "relation": REPLACE},
-    "fixed-size": {"sampling": "fixed-size", "relation": REPLACE},
-}
-
 # The grid aims at 2e-5 of epsilon, at 1e-4 where that is costly; the rest is for the judges' own.
 TIGHT = 2e-4
 
 
 def profile_of(*components, **settings):
-    return LossProfile(components=components, relation=ADD, theorem="a test", **settings)
+    return LossProfile(
+        components=components, relation=Relation.ADD_OR_REMOVE_ONE, theorem="a test", **settings
+    )
 
 
 # ------------------------------------------------------------- the exact Gaussian

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import HOW
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lower_bound import delta_curve, worst
@@ -14,14 +15,7 @@ from sordino.accounting.dp_sgd import pld, rdp
 from sordino.accounting.pld.aim import Rough
 from sordino.accounting.pld.convolution import Composed, discretise
 from sordino.accounting.pld.loss import PoissonLoss
-from sordino.privacy import Relation
 
-ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
-HOW = {
-    "add-remove": {"sampling": "poisson", "relation": ADD},
-    "replace": {"sampling": "poisson", "relation": REPLACE},
-    "fixed-size": {"sampling": "fixed-size", "relation": REPLACE},
-}
 DECADES = [10.0**-power for power in (1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 28)]
 # The grid aims at 2e-5 of epsilon, at 1e-4 where that is costly; see docs/accounting.md.
 TIGHT = 2e-4

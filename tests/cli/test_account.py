@@ -26,6 +26,8 @@ CONVEX = (
 )
 SHORT = {"--noise-multiplier": "2", "--sample-rate": "0.1", "--steps": "50"}
 SHORT |= {"--delta": "1e-5", "--sampling": "poisson"}
+EPOCHS = {"sampling": "allocation", "sample_rate": None, "steps": None}
+EPOCHS |= {"steps_per_epoch": 10, "epochs": 2}
 ROW = {
     *("method", "applies", "epsilon", "delta", "kind", "theorem"),
     *("relation", "released", "reason", "notes", "milliseconds", "bracket"),
@@ -380,6 +382,14 @@ class TestLosses:
         ({"loss": "linear", "l2": 0.1}, "l2"),
         *(({"plot": bad}, "plot") for bad in ("epsilon.txt", "nowhere/epsilon.png")),
         ({"plot": "epsilon.png", "steps": 0}, "steps"),
+        *(({**EPOCHS, "steps_per_epoch": bad}, "steps_per_epoch") for bad in (0, -3)),
+        ({"steps_per_epoch": 10}, "steps_per_epoch"),
+        # Said twice, or not at all.
+        ({**EPOCHS, "sample_rate": 0.1}, "sample_rate"),
+        ({**EPOCHS, "batch_size": 5, "n": 50}, "batch_size"),
+        ({**EPOCHS, "steps_per_epoch": None}, "sample_rate"),
+        ({**EPOCHS, "steps": 20}, "steps"),
+        *(({"max_rows_per_person": bad}, "max_rows_per_person") for bad in (0, -2, 10**6)),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(refused, monkeypatch, changed, argument):
@@ -395,6 +405,8 @@ def test_what_cannot_be_is_refused_before_any_work(refused, monkeypatch, changed
         ({"sampling": None}, "Missing option '--sampling'"),
         ({"delta": None}, "Missing option '--delta'"),
         ({"steps": "many"}, "Invalid value for '--steps'"),
+        ({**EPOCHS, "steps_per_epoch": 2.5}, "Invalid value for '--steps-per-epoch'"),
+        ({"max_rows_per_person": 1.5}, "Invalid value for '--max-rows-per-person'"),
         ({"loss": "hinge"}, "'hinge' is not one of"),
     ],
 )

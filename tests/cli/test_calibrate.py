@@ -209,6 +209,8 @@ class TestMost:
         assert "pld: Not even 1 meets this budget: it has 1.1" in out
 
 
+EPOCHS = {"sampling": "allocation", "sample_rate": None, "steps": None}
+EPOCHS |= {"steps_per_epoch": 10, "epochs": 2}
 MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
 
 
@@ -236,7 +238,11 @@ MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
         ),
         ({"epsilon": None, "detection": "0.01@0.02"}, "detection"),
         ({"epsilon": None, "reconstruction": "0.05"}, "reconstruction"),
-        ({"epsilon": None, "advantage": 0}, "advantage"),
+        *(({"epsilon": None, "advantage": bad}, "advantage") for bad in (0, 1)),
+        ({"epsilon": None, "reconstruction": "0.1@0.1"}, "reconstruction"),
+        *(({**EPOCHS, "steps_per_epoch": bad}, "steps_per_epoch") for bad in (0, -3)),
+        ({**EPOCHS, "sample_rate": 0.1}, "sample_rate"),
+        ({**EPOCHS, "steps": 20}, "steps"),
         *(({"plot": bad}, "plot") for bad in ("a.gif", "nowhere/a.png")),
     ],
 )
