@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
 from sordino.accounting import gaussian
 from sordino.accounting.dp_sgd import pld, rdp
@@ -210,6 +211,36 @@ def test_an_answer_does_not_depend_on_what_was_asked_before():
     assert [one.epsilon(each) for each in deltas] == [
         other.epsilon(each) for each in reversed(deltas)
     ][::-1]
+
+
+def replaced_twice(noise, epsilon):
+    """Delta of an epoch of two steps by one integral: given one step's noise, the other's is known.
+
+    Trapezoids of a smooth function on a line: to the last digits.
+    """
+    sigma, alpha = 1 / noise, math.exp(epsilon)
+    g = np.linspace(-12, 12 + 2 * sigma, 100_001)
+    value = math.exp(-(sigma**2) / 2) * (np.exp(sigma * g) - alpha * np.exp(-sigma * g))
+    scaled = -value * math.exp(sigma**2 / 2)
+    cut = np.arcsinh(scaled / (2 * math.sqrt(alpha))) / sigma + epsilon / (2 * sigma)
+    gain = value * ndtr(-cut) + ndtr(sigma - cut) - alpha * ndtr(-sigma - cut)
+    return float((np.exp(-g * g / 2) * gain).sum() * (g[1] - g[0]) / math.sqrt(2 * math.pi) / 2)
+
+
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "loose"),
+    [(0.4, 2.0, 1e-3), (0.4, 10.0, 0.1), (0.8, 5.0, 1e-3), (1.0, 0.5, 1e-5), (1.5, 2.0, 1e-5)],
+)
+def test_two_steps_with_a_record_replaced(noise, epsilon, loose):
+    """With little noise most of delta is of rare values, beside which the grid is coarse."""
+    exact = replaced_twice(noise, epsilon)
+    assert 0 <= allocation._replaced(2, noise, epsilon, 0.5) - math.log(exact) <= loose
+
+
+def test_brackets_are_narrow():
+    for noise, steps, epochs in ((1.1, 235, 20), (2.0, 100, 10)):
+        lower, upper = allocated(noise, steps, epochs).bracket(1e-5)
+        assert upper * (1 - 1e-4) <= lower <= upper
 
 
 def test_refused():

@@ -281,7 +281,10 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         if run.batches > 1 and run.noise_multiplier >= NOISES[0]:
             return None
         theorem = f"{_GAUSSIAN} over epochs, the record's step taken for known"
-        return gaussian(mu * math.sqrt(run.visits[-1][0]))
+        known = gaussian(mu * math.sqrt(run.visits[-1][0]))
+        if run.batches == 1:
+            return known
+        return known.noted(f"amplification by allocation is not counted below noise {NOISES[0]}")
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
         if run.is_cut:  # a record may push out another one

@@ -13,6 +13,7 @@ and which are counted; and large ones, beside which the sum of the others needs 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Iterator, Sequence
@@ -20,9 +21,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import logsumexp, ndtr, ndtri, ndtri_exp
 
-from sordino.accounting.pld.aim import Rough, Saddle
+from sordino.accounting import gaussian
+from sordino.accounting.pld.aim import Rough, Saddle, TooLarge
 from sordino.accounting.pld.convolution import Composed, LossGrid, log_chernoff
 from sordino.accounting.pld.loss import Direction, Loss, from_tails
 from sordino.types import Floats
@@ -37,10 +40,14 @@ _RESOLUTION = 0.015
 
 A spread adds a sixth of its square to the variance: 2e-5 of epsilon. So do the points of the sum.
 """
+_BOTH_SIDES = 3
+"""How much finer the grid is where both sides of an answer are asked for."""
 _FEW_STEPS = 100
 """With fewer steps the grid is finer: the sum may be small against its mean."""
 _CELLS = 1 << 18
 """Cells of small and medium values together, and of a convolution with medium ones."""
+_LARGE_DECIDE = 1.3
+"""Of more than this over the noise, more cells only cost: seconds at a noise multiplier of 0.4."""
 _RARE = 1e-3
 """About how many values of an epoch are above the small ones."""
 _LOG_FLOOR = -50.0
@@ -49,14 +56,22 @@ _LOG_OUTSIDE = -45.0
 """Ln of what a convolution's window may leave out of the tilted law."""
 _HALF_WIDTH = 4.5
 """Half the width of the stretch of sums that one tilt serves, in deviations."""
+_MORE = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+"""By how much more tilt, over the deviation, what is left may be shown to be negligible."""
 _MOST_COUNTED = 12
 """Medium or large values of one epoch that are told apart; more count as a disclosure."""
 _COARSEST = 64
 """How much coarser a grid of medium values may be; all grids begin and end at multiples of it."""
 _SLACK = 1e-9
 """Of a spacing: how far a group's mean may lie beside its point; losses are lowered by as much."""
-_CHORD, _MOST_CHORDS, _FINER = 0.02, 400, 0.5
-"""Where a record is replaced: how dense epsilons are, how many at most, and how fine the grid."""
+_FINER, _BETWEEN, _MOST_NODES, _POINTS = 0.5, 0.02, 600, 16
+"""Where a record is replaced: how fine the grid is, how dense epsilons are, how many at most, and
+how many more lie between two."""
+_SPAN, _MOST_RAISED = 3.0, 8
+"""There: how far above the kink the grid reaches at least, against how far below; how often
+the lowest value is moved up."""
+_LOG_SHARE = -13.0
+"""There: ln of what may be counted as a disclosure, of a delta."""
 _GROWTH = 0.006
 """How far apart points of the sum are: of its distance from the mean, and of itself."""
 _MOST = 1 << 40
@@ -212,6 +227,11 @@ def _stretches(
         low = high
         if low >= most:
             return
+        tilts = saddle.tilt + _MORE / saddle.deviation
+        bounds = rough.cumulants(tilts) - tilts * low
+        if bounds.min() < log_floor:
+            yield rough.saddle(float(tilts[np.argmin(bounds)])), low, math.inf
+            return
         less, more = saddle.tilt, saddle.tilt + 1 / saddle.deviation
         for _ in range(40):  # the largest tilt whose law still reaches down to here
             saddle = rough.saddle(more)
@@ -238,18 +258,20 @@ class _Epoch:
     ) -> None:
         self.log_floor = log_floor
         self.steps, self.value, self.lower, self.finer = steps, value, lower, finer
-        self.cells = int(_CELLS * finer)
+        # With little noise large values decide, which have few points however many cells there are.
+        self.cells = _CELLS if value.sigma > _LARGE_DECIDE else int(_CELLS * finer)
         few = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = value.deviation(steps)
         self.spacing = _RESOLUTION / finer * few * core
         self.deviation = core * math.sqrt(steps)
         far = -float(ndtri_exp(self.log_floor - 5))
         self.nearest, self.farthest = max(value.at(-far), 0.0), value.at(far + value.sigma)
-        self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
         self.typical = 1 + value.raised
         self.from_sum = -math.inf
         self.lost_with = self.lost_without = 0.0
+        self.rare = _RARE
         self._prepare()
+        self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
 
     def _prepare(self) -> None:
         self.points = self._sums()
@@ -287,7 +309,7 @@ class _Epoch:
             self.lost_without += steps * math.exp(self.log_floor - 5)
             self.lost_with += steps * math.exp(self.log_floor - 5)
         # Beside the sum's deviation a small value is small enough to be tilted with the others.
-        rare = self.value.at(-float(ndtri(min(0.5, _RARE / steps))))
+        rare = self.value.at(-float(ndtri(min(0.5, self.rare / steps))))
         level = max(rare, 0.5 * self.deviation) / self.spacing
         level = min(_COARSEST * math.ceil(level / _COARSEST), last)
         self._smalls(self._grid(self.begin, level))
@@ -367,7 +389,7 @@ class _Epoch:
         """Sums within [low, high) of one convolution; what rounding may hide is added to each."""
         place, mass, wrong = made.masses(low, high)
         mass = mass - wrong if self.lower else mass + wrong
-        self._keep(place, math.exp(factor) * np.maximum(mass, 0.0))
+        self._keep(place, math.exp(factor) * np.clip(mass, 0.0, 1.0))
 
     def _smalls(self, small: LossGrid) -> None:
         """All values small: bounded, so that every sum has a tilt that makes it common."""
@@ -435,7 +457,7 @@ class _Epoch:
                 rough = _rough(pairs)
                 made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
                 sums, masses, wrong = made.masses(-math.inf, math.inf)
-                masses = np.maximum(masses - wrong if self.lower else masses + wrong, 0.0)
+                masses = np.clip(masses - wrong if self.lower else masses + wrong, 0.0, 1.0)
                 self._lose_outside(ways + count * each, pairs, made, rough.untilted.deviation)
                 around, share = self._fewer(sums, masses)
             self._keep(
@@ -463,7 +485,12 @@ class _Gain(_Epoch):
 
     def _prepare(self) -> None:
         self.from_sum, self.gain = self.steps * self.value.raised, 0.0
-        self.cells = _COARSEST * (self.cells // (8 * _COARSEST))  # there are many to be made
+        self.cells = _COARSEST * int(
+            self.finer * _CELLS / (8 * _COARSEST)
+        )  # there are many to be made
+        self.rare = 1e-8  # one tilt reaches farther than a curve of all sums asks for
+        needed = _SPAN * self.value.raised / self.cells
+        self.is_coarse, self.spacing = needed > 4 * self.spacing, max(needed, self.spacing)
 
     def _keep(self, place: Floats, mass: Floats) -> None:
         self.gain += float((mass * np.maximum(place - self.from_sum, 0.0)).sum())
@@ -471,43 +498,119 @@ class _Gain(_Epoch):
     def log_delta(self) -> float:
         """Ln of the delta."""
         delta = self.gain / self.steps + self.lost_with
-        return min(math.log(delta), 0.0) if delta > 0 else -math.inf
+        return math.log(delta) if 0 < delta < 1 else 0.0  # also if it is no number
 
 
 @functools.lru_cache(maxsize=4096)
 def _replaced(
-    steps: int, noise: float, epsilon: float, finer: float, log_floor: float = _LOG_FLOOR
+    steps: int,
+    noise: float,
+    epsilon: float,
+    finer: float,
+    log_floor: float = _LOG_FLOOR,
 ) -> float:
-    """Ln of the delta of (1/t) sum N(e_i, z^2 I) against (1/t) sum N(-e_i, z^2 I)."""
+    """Ln of the delta of (1/t) sum N(e_i, z^2 I) against (1/t) sum N(-e_i, z^2 I).
+
+    Whatever negative values are moved up to, it is a bound; the best of some is taken.
+    """
+    known = gaussian.log_delta(epsilon, 2 / noise)  # if the record's step is
+    if known < log_floor:
+        return known
     value = _Value(1 / noise, math.exp(epsilon))
     rare = -value.at(float(ndtri(min(0.1, _RARE / finer**2 / steps))))
     raised = max(rare, value.deviation(steps) * math.sqrt(steps))
-    made = _Gain(steps, replace(value, raised=raised), False, finer, log_floor)
-    return made.run().log_delta()
+    # Much more has no digits left beside it. This is positive, since so is `known`.
+    raised = min(raised, value.at(value.sigma - float(ndtri_exp(log_floor - 5))))
+    best = math.inf
+    for _ in range(_MOST_RAISED):
+        before = best
+        made = _Gain(steps, replace(value, raised=raised), False, finer, log_floor)
+        with contextlib.suppress(TooLarge):
+            best = min(best, made.run().log_delta())
+        if best > before - 1e-6 or not made.is_coarse:
+            break
+        raised /= 3
+    return min(best, known)
 
 
 @functools.lru_cache(maxsize=32)
-def _replaced_epoch(steps: int, noise: float) -> _Law:
-    """The law whose delta is the chord of the true one between some epsilons.
+def _replaced_nodes(steps: int, noise: float, finer: int) -> tuple[Floats, Floats]:
+    """Epsilons, and ln of delta there, so dense that `_between` errs little.
+
+    The distance follows from the curve's fall and its second difference, as far as it is known.
+    """
+    bend = steps * noise**2 / 4
+    epsilons, logs = [0.0], [_replaced(steps, noise, 0.0, _FINER * finer)]
+    step = 0.04 / finer * math.exp(logs[0])
+    while logs[-1] > _LOG_FLOOR + 10 and len(epsilons) < _MOST_NODES * finer:
+        epsilons.append(epsilons[-1] + step)
+        # What is far less than delta need not be told apart.
+        log_floor = max(_LOG_FLOOR, logs[-1] + _LOG_SHARE)
+        log_delta = _replaced(steps, noise, epsilons[-1], _FINER * finer, log_floor)
+        logs.append(min(log_delta, logs[-1]))
+        falls = -np.diff(logs[-3:]) / np.diff(epsilons[-3:])
+        if len(falls) == 2:
+            change = 2 * (falls[0] - falls[1]) / (epsilons[-1] - epsilons[-3])
+            fall = max(falls[1] - change * step / 2, 1e-9)
+            curved = max(min(change + bend, change + fall * (fall + 1)), 1e-9)
+            worth = 1 - logs[-1] / 10  # hardly ever is a small delta asked for
+            aim = _BETWEEN / finer * math.sqrt(worth * max(epsilons[-1] * fall, 1.0) / curved)
+            if epsilons[-1] * fall > 4:  # differences of few digits may look like a bend
+                aim = max(aim, 0.1 / finer * math.sqrt(worth) / fall)
+            step = min(aim, 1.5 * step, 0.5 / finer, 2 / fall)
+    return np.array(epsilons), np.array(logs)
+
+
+def _between(steps: int, noise: float, finer: int) -> tuple[Floats, Floats]:
+    """Many epsilons, and bounds on delta there, from those at few.
+
+    delta is convex in exp(e), and so is ln delta + t z^2 e^2 / 8 in e: a chord of either is above.
+    To move all t coordinates by c multiplies the two sums of lognormals by exp(c / z) and its
+    inverse, so that delta(e - 2 c / z) e^(c / z) is the mean of (.)_+ exp(c G - t c^2 / 2), G their
+    sum: its logarithm is convex in c but for the square (Hoelder).
+    """
+    at, upper = _replaced_nodes(steps, noise, finer)
+    bend = steps * noise**2 / 8
+    share = np.arange(_POINTS) / _POINTS
+    epsilons = (at[:-1, None] + np.diff(at)[:, None] * share).ravel()
+    heights = np.exp(upper)
+    logs = np.interp(epsilons, at, upper + bend * at**2) - bend * epsilons**2
+    straight = np.interp(np.expm1(epsilons), np.expm1(at), heights)
+    least = np.minimum(np.exp(np.minimum(logs, 0.0)), straight)
+    return np.append(epsilons, at[-1]), np.append(least, heights[-1])
+
+
+def _hull(at: Floats, heights: Floats) -> npt.NDArray[np.int64]:
+    """Which points the largest convex function below all of them passes through."""
+    kept: list[int] = []
+    x, y = at.tolist(), heights.tolist()
+    for i in range(len(x)):
+        while len(kept) > 1:
+            j, k = kept[-1], kept[-2]
+            if (y[j] - y[k]) * (x[i] - x[j]) < (y[i] - y[j]) * (x[j] - x[k]):
+                break
+            kept.pop()
+        kept.append(i)
+    return np.array(kept)
+
+
+@functools.lru_cache(maxsize=32)
+def _replaced_epoch(steps: int, noise: float, finer: int) -> _Law:
+    """The law of the largest convex curve below these bounds on delta.
 
     The pair is symmetric: delta(-epsilon) = 1 - e^-epsilon (1 - delta(epsilon)).
     """
-    unit = 2 * _Value(1 / noise).deviation(steps) / math.sqrt(steps)
-    epsilons, deltas = [0.0], [math.exp(_replaced(steps, noise, 0.0, _FINER))]
-    while deltas[-1] > math.exp(_LOG_FLOOR + 10) and len(epsilons) < _MOST_CHORDS:
-        epsilons.append(unit * math.sinh(_CHORD * len(epsilons)))
-        # What is far less than delta need not be told apart.
-        log_floor = max(_LOG_FLOOR, math.log(deltas[-1]) - 18)
-        log_delta = _replaced(steps, noise, epsilons[-1], _FINER, log_floor)
-        deltas.append(min(math.exp(log_delta), deltas[-1]))
-    at, heights = np.exp(epsilons), np.array(deltas)
-    # Slopes of a convex curve rise; where rounding has them fall, the curve is raised to the left.
-    slopes = np.append(np.diff(heights) / np.diff(at), 0.0)
-    slopes = np.minimum.accumulate(slopes[::-1])[::-1]
-    lower = np.diff(slopes)
-    upper, losses, lost = at[1:] * lower, np.array(epsilons[1:]), float(heights[-1])
-    none = max(0.0, 1.0 - lost - float(upper.sum() + lower.sum()))
-    drawn = np.concatenate([lower[::-1], [none], upper])
+    epsilons, heights = _between(steps, noise, finer)
+    over = np.expm1(epsilons)  # e^epsilon - 1 keeps its digits
+    heights = np.minimum.accumulate(heights)
+    # The chord from -epsilon to epsilon is not below the curve at 0.
+    heights[0] = min(heights[0], ((over + 2 * heights) / (over + 2)).min())
+    kept = _hull(over, heights)
+    over, heights = over[kept], heights[kept]
+    mass = np.diff(np.append(np.diff(heights) / np.diff(over), 0.0))
+    upper, losses, lost = (1 + over[1:]) * mass, epsilons[kept[1:]], float(heights[-1])
+    none = max(0.0, 1.0 - lost - float(upper.sum() + mass.sum()))
+    drawn = np.concatenate([mass[::-1], [none], upper])
     return _Law(np.concatenate([-losses[::-1], [0.0], losses]), drawn, drawn[::-1], (lost, lost))
 
 
@@ -535,8 +638,11 @@ class AllocationLoss(Loss):
         return _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
 
     def optimistic(self) -> Loss | None:
-        """The law by contractions; none where less may leak."""
-        return None if self.at_most else replace(self, lower=True)
+        """The law by contractions, on a finer grid; none where less may leak."""
+        return None if self.at_most else replace(self.refined(), lower=True)
+
+    def refined(self) -> AllocationLoss:
+        return replace(self, finer=max(self.finer, _BOTH_SIDES))
 
     def _one_way(self, direction: Direction) -> tuple[Floats, Floats, Floats, float]:
         """Losses in order, masses drawn and other, and the probability of a disclosure."""
@@ -588,13 +694,17 @@ class AllocationReplaceLoss(AllocationLoss):
     symmetric = True
 
     def _law(self) -> _Law:
-        return _replaced_epoch(self.steps_per_epoch, self.noise_multiplier)
+        return _replaced_epoch(self.steps_per_epoch, self.noise_multiplier, self.finer)
 
     def optimistic(self) -> Loss | None:
         """A replaced record may have had a gradient of zero: the law of one that is left out."""
         return AllocationLoss(
             self.steps_per_epoch, self.noise_multiplier, self.finer, self.at_most
         ).optimistic()
+
+    def refined(self) -> AllocationReplaceLoss:
+        """It is far above what is known from below anyway."""
+        return self
 
     def log_delta(self, epsilon: float, direction: Direction) -> float:
         if epsilon > 50:  # beyond what is computed; the chord is above it

@@ -398,7 +398,7 @@ class Composed:
         """
         begin, end = np.searchsorted(self._losses, [low, high], side="left")
         losses = self._losses[begin:end]
-        scale = np.exp(self.log_scale - self.theta * losses)
+        scale = np.exp(np.minimum(self.log_scale - self.theta * losses, 700.0))  # at most 1 is true
         folded = math.exp(self.log_below) + math.exp(min(self._log_over, 0.0))
         law = self._law[begin:end]
         return losses, scale * law, scale * (self._wrong + folded + self.rounding * law)

@@ -596,7 +596,8 @@ class DeltaCurve:
 
     @functools.cached_property
     def _fine(self) -> DeltaCurve:
-        return _FineCurve(self._components, self._direction, self._limit.part(2))
+        refined = [(loss.refined(), count) for loss, count in self._components]
+        return _FineCurve(refined, self._direction, self._limit.part(2))
 
     @functools.cached_property
     def _lower(self) -> _LowerCurve:
@@ -701,7 +702,7 @@ class DeltaCurve:
 
 
 class _FineCurve(DeltaCurve):
-    """The same of finer grids."""
+    """The same of finer grids, and of finer laws."""
 
     _makes = _FineWorkshop
 

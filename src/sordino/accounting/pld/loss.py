@@ -164,6 +164,10 @@ class Loss(ABC):
         """
         return self
 
+    def refined(self) -> Loss:
+        """The same, computed more precisely if it is not exact, for `Profile.bracket`."""
+        return self
+
     def largest_finite(self, direction: Direction) -> float:
         """The same, but for an outright disclosure."""
         return self.largest(direction)
