@@ -132,6 +132,8 @@ class Answer:
 
     value: float = math.nan
     seconds: float = math.nan
+    cpu: float = math.nan
+    """User and system time of the process: other work on the machine changes it less."""
     failure: str = ""
     fell_back: bool = False
     leaked: float = math.nan
@@ -362,16 +364,16 @@ def serve(library: str, pipe: Connection) -> None:
             question = pipe.recv()
         except EOFError:
             return
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         try:
             value, fell_back = ask(question)
         except Exception as error:  # whatever a library raises is its answer
             sentence = str(error).partition("\n")[0]
             pipe.send(Answer(failure=f"{type(error).__name__}: {sentence}"[:60]))
             continue
-        seconds = time.perf_counter() - started
+        seconds, cpu = time.perf_counter() - started, time.process_time() - used
         failure = "" if math.isfinite(value) else f"answered {value}"
-        pipe.send(Answer(value, seconds, failure, fell_back))
+        pipe.send(Answer(value, seconds, cpu, failure, fell_back))
 
 
 class Worker:
@@ -496,17 +498,18 @@ def mixtures(questions: list[Question], console: Console) -> dict[str, float]:
     theirs = Worker("dp_accounting_mixture", MIXTURE_SECONDS)
     table = Table(
         *("records", "noise", "rate", "steps", "delta", "sordino", "dp accounting"),
-        title="epsilon of a person with several records (seconds, for both bounds)",
+        title="epsilon of a person with several records (CPU seconds, for both bounds)",
     )
     pairs = [(mine.ask(question), theirs.ask(question)) for question in questions]
     for question, pair in zip(questions, pairs, strict=True):
         keys = ("records", *WARM_UP)
-        table.add_row(*(f"{question[key]:g}" for key in keys), *map(cell, pair))
+        shown = [cell(dataclasses.replace(each, seconds=each.cpu)) for each in pair]
+        table.add_row(*(f"{question[key]:g}" for key in keys), *shown)
     mine.close()
     theirs.close()
     console.print(table)
     ours, others = (
-        [MIXTURE_SECONDS if each.failure else each.seconds for each in answers]
+        [MIXTURE_SECONDS if each.failure else each.cpu for each in answers]
         for answers in zip(*pairs, strict=True)
     )
     return {
@@ -530,11 +533,12 @@ def allocations(
         answers = [worker.ask(question) for question in questions]
         worker.close()
         keys = [key for key in questions[0] if key != "exact"]
-        table = Table(*keys, "sordino", title=f"{name} (random allocation)")
+        table = Table(*keys, "sordino", title=f"{name}: random allocation (CPU seconds)")
         for question, answer in zip(questions, answers, strict=True):
-            table.add_row(*(f"{question[key]:g}" for key in keys), cell(answer))
+            shown = cell(dataclasses.replace(answer, seconds=answer.cpu))
+            table.add_row(*(f"{question[key]:g}" for key in keys), shown)
         console.print(table)
-        spent = [math.inf if each.failure else each.seconds for each in answers]
+        spent = [math.inf if each.failure else each.cpu for each in answers]
         figures[name] = max(spent)
     return figures
 
@@ -554,7 +558,7 @@ def start_ratio(times: int) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             command = [sys.executable, "-c", *arguments]
             done = subprocess.run(command, capture_output=True, check=False)
-            if done.returncode not in (0, None):
+            if done.returncode:
                 return math.inf
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

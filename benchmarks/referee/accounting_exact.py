@@ -28,7 +28,9 @@ Complexes = npt.NDArray[np.complex128]
 MOST_POINTS = 20_000
 """Points on the contour, after which the referee gives up."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-_MOST_CELLS = 1 << 22
+_FINENESS = 5
+"""Points of the trapezoid rule in a deviation of the noise."""
+_MOST_CELLS = 1 << 18
 """Of points on the contour and nodes of the quadrature that are in memory together."""
 
 
@@ -80,6 +82,8 @@ class _Pair(ABC):
 
     largest = 8.0
     """Ln of the largest tilt that is tried."""
+    highest = math.inf
+    """How far up the contour the quadrature has digits."""
 
     def __init__(self, times: int, backward: bool) -> None:
         self.times, self.backward = times, backward
@@ -171,10 +175,12 @@ class _Epoch(_Pair):
     ) -> None:
         super().__init__(epochs, backward)
         self.noise, self.steps, self.replaced = noise, steps, replaced
+        # Half the frequency at which the rule's points repeat; each loss is steep as 1 / noise^2.
+        self.highest = math.pi * _FINENESS * noise / (2 if replaced else 1)
 
     def nodes(self, order: float) -> tuple[Floats, Floats, Floats]:
         """The trapezoid rule, which has all digits where an integrand is a shifted Gaussian."""
-        z, spacing = self.noise, self.noise / 4
+        z, spacing = self.noise, self.noise / _FINENESS
         high = (2 * order if self.replaced else order) + 9 * z
         low = -high if self.replaced else -9 * z
         axis = np.arange(low, high, spacing)
@@ -211,8 +217,8 @@ def _by_inversion(step: _Pair, epsilon: float) -> float:
     curvature = (step.real(theta + nudge) - 2 * middle + step.real(theta - nudge)) / nudge**2
     # The trapezoid rule adds delta at epsilon +- 2 pi k / spacing, tilted: both sides negligible.
     spacing = min(2 * math.pi / (40 * math.sqrt(max(curvature, 1e-12))), theta / 12)
-    total, done, block = 0.0, 0, 256
-    while done < MOST_POINTS:
+    total, done, block = 0.0, 0, 64
+    while done < MOST_POINTS and done * spacing < step.highest:
         s = theta + 1j * spacing * (np.arange(done, done + block) + 0.5)
         values = np.exp(step.cumulant(s) - epsilon * (s - theta) - middle) / (s * (s + 1))
         total += float(values.real.sum())

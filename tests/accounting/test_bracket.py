@@ -18,7 +18,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lower_bound import worst
-from referee.accounting_exact import exact_delta
+from referee.accounting_exact import exact_allocation_delta, exact_delta
 
 from sordino.accounting import gaussian
 from sordino.accounting.compose import compose, group
@@ -38,7 +38,7 @@ from sordino.accounting.profile import ApproximateProfile, GaussianProfile, Loss
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 
-ADD = Relation.ADD_OR_REMOVE_ONE
+ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 FILE = Path(__file__).parents[2] / "benchmarks" / "accounting_configurations.json"
 CONFIGURATIONS = [tuple(each.values()) for each in json.loads(FILE.read_text())["epsilon"]]
 LAWS = [
@@ -160,6 +160,59 @@ def test_between_exact_deltas(at):
     below, above = (exact_delta(noise, rate, int(steps), e) / delta for e in (lower, upper))
     assert above <= 1 + 1e-6
     assert below >= 1 - 1e-6
+
+
+def check_exact(profile, delta, direction, exact):
+    """The ends of the bracket against exact deltas, which have at least six digits."""
+    lower, upper = profile.bracket(delta, direction)
+    assert 0 < lower <= upper <= profile.epsilon(delta, direction)
+    assert exact(upper) <= delta * (1 + 1e-6)
+    assert exact(lower) >= delta * (1 - 1e-6)
+    return lower, upper
+
+
+PERSONS = [
+    (2.0, 0.05, 400, 3, False, 1e-6),
+    pytest.param(1.0, 0.01, 1000, 2, True, 1e-9, marks=pytest.mark.slow),
+    pytest.param(1.0, 0.01, 1000, 4, False, 1e-5, marks=pytest.mark.slow),
+    pytest.param(1.3, 0.2, 30, 5, True, 1e-7, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(("noise", "rate", "steps", "records", "replaced", "delta"), PERSONS)
+def test_persons_between_exact_deltas(noise, rate, steps, records, replaced, delta, direction):
+    how = HOW["replace" if replaced else "add-remove"]
+    profile = pld(noise, rate, steps, **how, max_rows_per_person=records)
+
+    def exact(epsilon):
+        how = {"records": records, "replaced": replaced, "backward": direction == "backward"}
+        return exact_delta(noise, rate, steps, epsilon, **how)
+
+    assert is_narrow(*check_exact(profile, delta, direction, exact))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize(
+    ("noise", "epochs", "replaced", "delta"),
+    [
+        (1.5, 50, False, 1e-5),
+        (4.0, 10, False, 1e-8),
+        (2.0, 10, True, 1e-6),
+    ],
+)
+def test_epochs_of_two_steps_between_exact_deltas(noise, epochs, replaced, delta, direction):
+    """By quadrature in the plane: no lognormals, no sums on a grid."""
+    how = {"relation": REPLACE if replaced else ADD, "steps_per_epoch": 2}
+    profile = pld(noise, 1 / 2, 2 * epochs, sampling="allocation", **how)
+
+    def exact(epsilon):
+        how = {"replaced": replaced, "backward": direction == "backward"}
+        return exact_allocation_delta(noise, 2, epochs, epsilon, **how)
+
+    check_exact(profile, delta, direction, exact)
+    # The upper end is what is promised: 1e-3 of delta is some 1e-4 of epsilon.
+    assert exact(profile.epsilon(delta, direction)) >= delta * (1 - 1e-2)
 
 
 @pytest.mark.slow
