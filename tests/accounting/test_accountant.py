@@ -15,9 +15,10 @@ import pytest
 from scipy.stats import binom, norm
 
 from sordino.accounting import dp_sgd
-from sordino.accounting.interop import Accountant
+from sordino.accounting.interop import Accountant, AllocationAccountant, allocation_accountant
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
+from sordino.sgd import AllocationSampler
 
 # Opacus warns about its own insecure random numbers, about torch's hooks and about its optimizers.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -256,3 +257,133 @@ def test_a_wrong_state_is_refused_and_changes_nothing(bad: Any, named: str) -> N
     with pytest.raises(InvalidArgument, match=named):
         accountant.load_state_dict(bad)
     assert accountant.history == [(1.0, 0.1, 1)]
+
+
+def allocation(noise: float, steps_per_epoch: int, epochs: int, delta: float = 1e-5) -> float:
+    how: dict[str, Any] = {"sampling": "allocation", "relation": Relation.ADD_OR_REMOVE_ONE}
+    steps = steps_per_epoch * epochs
+    run = dp_sgd.pld(noise, 1 / steps_per_epoch, steps, steps_per_epoch=steps_per_epoch, **how)
+    return run.epsilon(delta)
+
+
+def allocated(opacus: ModuleType, records: int, steps: int, noise: float) -> tuple[Any, ...]:
+    """An engine with its model, optimizer, loader, and the indices of all batches drawn so far."""
+    import torch
+    from opacus.accountants import register_accountant
+    from opacus.data_loader import wrap_collate_with_empty
+
+    sampler = AllocationSampler(records, steps)
+    register_accountant("sordino-allocation", allocation_accountant(sampler), force=True)
+    model, optimizer, loader = parts(records)
+    seen: list[list[int]] = []
+    data = torch.utils.data.TensorDataset(*loader.dataset.tensors, torch.arange(records))
+    collate = wrap_collate_with_empty(
+        collate_fn=torch.utils.data.default_collate,
+        sample_empty_shapes=[(0, *column.shape[1:]) for column in data.tensors],
+        dtypes=[column.dtype for column in data.tensors],
+    )
+
+    def noting(batch: Any) -> Any:
+        *columns, index = collate(batch)
+        seen.append(index.tolist())
+        return columns
+
+    loader = torch.utils.data.DataLoader(data, batch_sampler=sampler, collate_fn=noting)
+    engine = opacus.PrivacyEngine(accountant="sordino-allocation")
+    private = engine.make_private(
+        module=model,
+        optimizer=optimizer,
+        data_loader=loader,
+        noise_multiplier=noise,
+        max_grad_norm=1.0,
+        poisson_sampling=False,
+    )
+    return engine, *private, seen
+
+
+def test_opacus_trains_with_a_loader_that_allocates(opacus: ModuleType) -> None:
+    engine, model, optimizer, loader, seen = allocated(opacus, records=20, steps=16, noise=1.3)
+    train(model, optimizer, loader, epochs=3)
+    assert len(engine.accountant) == len(seen) == 48
+    for epoch in (seen[:16], seen[16:32], seen[32:]):
+        assert sorted(index for batch in epoch for index in batch) == list(range(20))
+    assert [] in seen  # 16 batches are all filled with probability 1e-3, three times never
+    assert seen[:16] != seen[16:32]
+    assert engine.get_epsilon(1e-5) == allocation(1.3, 16, 3)
+    assert all(bool(p.isfinite().all()) for p in model.parameters())
+    # It is made from the number of records: a public one must take its place.
+    assert optimizer.expected_batch_size == 20 // 16
+
+
+def test_a_checkpoint_of_an_allocation_resumes(opacus: ModuleType) -> None:
+    file = io.BytesIO()
+    first, model, optimizer, loader, _ = allocated(opacus, 12, 3, noise=2.0)
+    train(model, optimizer, loader, epochs=2)
+    first.save_checkpoint(path=file, module=model, optimizer=optimizer)
+    second, model, optimizer, loader, _ = allocated(opacus, 12, 3, noise=2.0)
+    file.seek(0)
+    second.load_checkpoint(path=file, module=model, optimizer=optimizer)
+    train(model, optimizer, loader, epochs=1)
+    assert second.get_epsilon(1e-5) == allocation(2.0, 3, 3)
+
+
+def test_opacus_with_another_loader_is_refused(opacus: ModuleType) -> None:
+    import torch
+
+    _, model, optimizer, loader, _ = allocated(opacus, 12, 3, noise=2.0)
+    with pytest.raises(InvalidArgument, match="accumulated_iterations=3"):
+        train(model, optimizer, loader, epochs=1, accumulate=3)
+    other = torch.utils.data.DataLoader(loader.dataset, batch_size=4)
+    optimizer.zero_grad()
+    _, model, optimizer, loader, _ = allocated(opacus, 12, 3, noise=2.0)
+    with pytest.raises(InvalidArgument, match=r"sampler\.epoch=0"):
+        train(model, optimizer, ((x, y) for x, y, _ in other), epochs=1)
+
+
+def spent(noises: list[list[float]], steps: int = 4) -> AllocationAccountant:
+    """After epochs of these noises, some of them broken off."""
+    sampler = AllocationSampler(records=7, steps_per_epoch=steps)
+    accountant = allocation_accountant(sampler)()
+    for epoch in noises:
+        iter(sampler)
+        for noise in epoch:
+            accountant.step(noise_multiplier=noise, sample_rate=1 / steps)
+    return accountant
+
+
+def test_every_epoch_begun_counts_as_whole() -> None:
+    """Four epochs broken off after one step may meet a record four times."""
+    assert spent([[2.0]] * 4).get_epsilon(1e-5) == allocation(2.0, 4, 4)
+    assert spent([[2.0] * 4, [2.0] * 3]).get_epsilon(1e-5) == allocation(2.0, 4, 2)
+    assert len(spent([[2.0] * 4, [2.0] * 3])) == 7
+    assert spent([]).get_epsilon(1e-5) == 0
+
+
+def test_an_epoch_of_several_noises_has_the_least() -> None:
+    mixed = spent([[3.0, 2.0, 5.0, 3.0], [5.0] * 4])
+    assert mixed.history == [(2.0, 0.25, 4), (5.0, 0.25, 4)]
+    assert allocation(2.0, 4, 1) < mixed.get_epsilon(1e-5) < allocation(2.0, 4, 2)
+
+
+def test_an_allocation_that_cannot_be_is_refused() -> None:
+    accountant = spent([[2.0] * 4])
+    with pytest.raises(InvalidArgument, match="steps=5"):
+        accountant.step(noise_multiplier=2.0, sample_rate=0.25)
+    for rate in (0.2, 0.2500001, 1.0):
+        with pytest.raises(InvalidArgument, match="to be 1 / 4"):
+            accountant.step(noise_multiplier=2.0, sample_rate=rate)
+    assert accountant.history == [(2.0, 0.25, 4)]
+    with pytest.raises(InvalidArgument, match="AllocationSampler"):
+        allocation_accountant(4)  # type: ignore[arg-type]
+
+
+def test_the_state_of_an_allocation_goes_through_json_and_back() -> None:
+    accountant = spent([[2.0] * 4, [3.0] * 2])
+    state = json.loads(json.dumps(accountant.state_dict()))
+    assert (state["sampling"], state["steps_per_epoch"]) == ("allocation", 4)
+    resumed = spent([])
+    resumed.load_state_dict(state)
+    assert resumed.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+    for other in (spent([], steps=5), Accountant()):
+        with pytest.raises(InvalidArgument, match="state_dict"):
+            other.load_state_dict(state)

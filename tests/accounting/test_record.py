@@ -29,7 +29,13 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.pure import DiscreteLoss, LaplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -38,6 +44,7 @@ from sordino.accounting.profile import (
     RenyiProfile,
 )
 from sordino.accounting.record import DEEPEST, LAWS, PROFILES, from_plain, to_plain
+from sordino.accounting.selection import SelectedProfile
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -63,11 +70,22 @@ EVERY = {
     ),
     "person": laws((PersonLoss(0.01, 1.1, 4), 30)),
     "replaced person": laws((PersonReplaceLoss(0.01, 1.1, 2), 3), about=SWAP),
+    "mixture": laws((MixtureLoss(2.0, (0.0, 0.3, 1.0), (0.5, 0.3, 0.2), True), 3)),
+    "pure": laws(
+        (LaplaceLoss(0.4, 0.1), 3),
+        (DiscreteLoss((1.0, 0.0, -1.0), (0.5, 0.5 - 0.5 / math.e, 0.5 / math.e)), 2),
+    ),
+    "truncated": laws((TruncatedLoss(0.01, 1.1, 130, 10_000), 30)),
+    "truncated zero": laws(
+        (TruncatedZeroLoss(0.01, 1.1, 130, 10_000), 30),
+        about={**ADD, "relation": Relation.ZERO_OUT},
+    ),
+    "truncated replace": laws((TruncatedReplaceLoss(0.01, 1.1, 130, 10_000), 3), about=SWAP),
     "linear": laws((LinearLoss(0.1, 1.0, 20), 1)),
     "approximate loss": laws((ApproximateLoss(0.5, 1e-9), 2)),
     "objective loss": laws((ObjectiveLoss(0.3, 0.01, 0.0, True), 1), about=SWAP),
     "renyi": SHORT,
-    "composed": compose([ConcentratedProfile(rho=0.01, **ADD)] * 2),  # numpy's floats inside
+    "composed": compose([ConcentratedProfile(rho=0.01, **ADD), SHORT]),  # numpy's floats inside
     "approximate": APPROXIMATE,
     "concentrated": ConcentratedProfile(rho=0.02, xi=1e-3, **ADD),
     "objective": ObjectiveProfile(
@@ -77,6 +95,12 @@ EVERY = {
     "projected": ProjectedProfile(visit=0.3, later=math.inf, count=4, **ADD),
     "group": GroupProfile(one=APPROXIMATE, size=3, **ADD),
     "summed": SummedProfile(parts=((APPROXIMATE, 2), (SHORT, 1)), **ADD),
+    "selected": SelectedProfile(
+        candidates=((GaussianProfile(parameter=0.1, **ADD), 1), (APPROXIMATE, 2)),
+        mean=3.0,
+        shape=math.inf,
+        **ADD,
+    ),
     "slack": WithSlack(base=GaussianProfile(parameter=1.0, **ADD), slack=1e-8, **ADD),
 }
 PLAIN = {name: json.loads(json.dumps(to_plain(profile))) for name, profile in EVERY.items()}

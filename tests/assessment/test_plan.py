@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sordino.accounting import dp_sgd
+from sordino.accounting.risk import RiskTarget
 from sordino.assessment import plan as planning
 from sordino.assessment.plan import AssessmentPlan, NetworkPlan, plain_spec
 from sordino.assessment.request import Request
@@ -143,3 +144,20 @@ def test_more_than_two_classes_are_refused() -> None:
     with pytest.raises(InvalidArgument) as refused:
         AssessmentPlan.of(Request(data="digits", model="mlp"))
     assert refused.value.argument == "classes"
+
+
+def test_a_network_keeps_the_risk_that_was_asked_for():
+    target = RiskTarget("advantage", 0.2)
+    for persons in (1, 2):
+        plan = NetworkPlan.of(400, None, target, DELTA, persons)
+        assert 0.2 * 0.999 <= target.of(plan.proof.profile) <= 0.2
+        assert plan.guarantee.epsilon == plan.proof.profile.epsilon(DELTA)
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+def test_epsilon_follows_from_a_risk(model):
+    plan = AssessmentPlan.of(Request(model=model, advantage=0.1))
+    proof = plan.network.proof if model == "mlp" else plan.fitting.proof
+    assert 0.1 * 0.99 <= proof.profile.advantage() <= 0.1
+    assert plan.epsilon == pytest.approx(proof.guarantee(plan.delta).epsilon, rel=1e-3)
+    assert AssessmentPlan.of(plan.request.with_options(epsilon=0.7)).epsilon == 0.7

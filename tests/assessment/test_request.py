@@ -88,6 +88,8 @@ def test_it_is_light_to_import() -> None:
         ({"mechanism": "m:f", "pair": "p"}, "pair"),
         ({"mechanism": "m:f", "seeds": 30}, "seeds"),
         ({"mechanism": "m:f", "pair": "m:p", "target": "y"}, "target"),
+        ({"mechanism": "m:f", "person": "who"}, "person"),
+        ({"person": 3}, "person"),
     ],
 )
 def test_what_cannot_be_assessed_is_one_sentence(given: dict, argument: str) -> None:
@@ -116,7 +118,7 @@ def test_the_effort_decides_what_is_not_given() -> None:
 @pytest.mark.parametrize(("effort", "points"), [("quick", 5), ("standard", 7), ("thorough", 9)])
 @pytest.mark.parametrize("epsilon", [1.0, 0.1234, 37.0])
 def test_the_curve_goes_from_a_tenth_to_ten_times_the_target(effort, points, epsilon) -> None:
-    curve = Request(epsilon=epsilon, effort=effort).curve_epsilons
+    curve = Request(effort=effort).epsilons_around(epsilon)
     assert len(curve) == points
     assert curve[points // 2] == epsilon
     # Two digits: at most 5 % off.
@@ -405,3 +407,51 @@ def test_files_are_looked_for_beside_the_study(tmp_path: Path, monkeypatch) -> N
     assert read('data = "table"').data == "sub/table"
     mine = read('mechanism = "mine.py:train"\npair = "package.mine:pair"')
     assert (mine.mechanism, mine.pair) == ("sub/mine.py:train", "package.mine:pair")
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        ({"advantage": "0.05"}, {"advantage": 0.05}),
+        ({"advantage": 5e-5}, {"advantage": 5e-5}),
+        ({"detection": "2e-2@0.010"}, {"detection": "0.02@0.01"}),
+        ({"reconstruction": "0.05@0.01"}, {"reconstruction": "0.05@0.01"}),
+    ],
+)
+def test_a_risk_instead_of_epsilon_is_kept_and_identifies_the_release(given, plain):
+    ((name, value),) = plain.items()
+    asked = Request(**given)
+    assert asked.epsilon is None
+    assert getattr(asked, name) == value
+    assert asked.risk.kind == name
+    assert Request.from_toml(asked.to_toml()) == asked
+    assert asked.default_directory().startswith(f"assessment-digits-binary-logistic-{name}-")
+    # The same by another spelling; another risk, or epsilon, is another release.
+    assert Request(**plain).differences(asked) == []
+    assert asked.differences(Request(advantage=0.06))
+    assert asked.differences(Request())
+    # What is typed takes the place of what a file says.
+    assert asked.with_options(epsilon=2.0) == Request(epsilon=2.0)
+    assert Request(epsilon=2.0).with_options(**given) == asked
+    assert asked.with_options(effort="quick").risk == asked.risk
+
+
+@pytest.mark.parametrize(
+    ("settings", "argument"),
+    [
+        ({"epsilon": 1.0, "advantage": 0.05}, "advantage"),
+        ({"advantage": 0.05, "detection": "0.02@0.01"}, "detection"),
+        ({"advantage": 0}, "advantage"),
+        ({"advantage": 1}, "advantage"),
+        ({"advantage": True}, "advantage"),
+        ({"advantage": "a lot"}, "advantage"),
+        ({"detection": 0.02}, "detection"),
+        ({"detection": "0.01@0.02"}, "detection"),
+        ({"reconstruction": "0.1@0"}, "reconstruction"),
+        ({"advantage": 0.05, "mechanism": "gallery:fixed-seed"}, "advantage"),
+    ],
+)
+def test_a_risk_that_says_nothing_or_too_much_is_refused(settings, argument):
+    with pytest.raises(InvalidArgument) as refused:
+        Request(**settings)
+    assert refused.value.argument == argument

@@ -210,7 +210,8 @@ class TestHeldOut:
         described = {"age": {"bounds": [0, 120]}, "sex": {"levels": ["f", "m"]}}
         asked = {"target": "ill", "classes": "no,yes", "described": described}
         first = Request(data=csv(f"age,sex,ill\n{ROWS}"), **asked).source().read()
-        X, y, test_X, test_y = held_out(first)
+        train, test_X, test_y = held_out(first)
+        X, y = train.X, train.y
         assert (len(X), len(y), len(test_X), len(test_y)) == (80, 80, 20, 20)
         positions = [*X.index, *test_X.index]
         assert sorted(positions) == list(range(100))
@@ -220,12 +221,11 @@ class TestHeldOut:
         # Other records, other labels: the same places.
         others = csv("age,sex,ill\n" + "1,f,no\n2,f,no\n3,m,no\n4,m,yes\n" * 25, "others.csv")
         again = held_out(Request(data=others, **asked).source().read())
-        assert list(again[0].index) == list(X.index)
+        assert list(again[0].X.index) == list(X.index)
 
     def test_a_dataset_has_its_own(self) -> None:
         prepared = Request().source().read()
-        X, y, test_X, test_y = held_out(prepared)
-        assert X is prepared.X
-        assert y is prepared.y
+        train, test_X, test_y = held_out(prepared)
+        assert train is prepared
         assert test_X is prepared.test.X
         assert test_y is prepared.test.y

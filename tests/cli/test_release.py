@@ -365,7 +365,8 @@ def test_a_dry_run_says_what_would_be_and_leaves_no_trace(
         assert lines[2] == "Promise: epsilon <= 1 at delta = 1e-05"
         assert lines[3] == "For whom: one record, replace-one"
         assert "standard deviation" in lines[4]
-        would_be_left = lines[5].removeprefix("Ledger: 'people' would have ")
+        assert lines[5].startswith("Persons: nobody counted rows per person")
+        would_be_left = lines[6].removeprefix("Ledger: 'people' would have ")
         assert not out.exists()
         assert Ledger(book, dataset="people").status().entries == ()
         code, text, err = run(*given, *charged, "--epsilon", 1.3, "--dry-run")
@@ -461,3 +462,48 @@ def test_bounds_and_levels_read_off_the_rows_are_not_published(
     # Nor are names that nobody declared: in a file without header they are a record.
     names = sordino.load(tmp_path / "m").feature_names_in_.tolist()
     assert names == ["column 1", "column 2#1", "column 2#2"]
+
+
+def test_a_risk_is_promised_instead_of_epsilon(run, tmp_path: Path) -> None:
+    asked = ("release", "--data", "breast-cancer", "--method", "output-gd")
+    code, text, _ = run(*asked, "--advantage", 0.1, "--dry-run", "--json")
+    assert code == 0
+    said = json.loads(text)
+    assert said["asked_for"] == "membership guessed at most 0.1 better than by chance"
+    out = tmp_path / "model"
+    code, text, _ = run(*asked, "--detection", "0.02@0.01", "--out", out)
+    assert code == 0
+    assert "Asked for: detection at most 0.02 at 0.01 false alarms, which gives" in text
+    certificate = json.loads((out / "certificate.json").read_text())
+    assert certificate["model"]["settings"]["target"] == "detection<=0.02@0.01"
+    code, text, _ = run("certificate", "verify", out)
+    assert code == 0
+    assert "They keep what was asked for: detection at most 0.02" in text
+    forged = (out / "certificate.json").read_text().replace("<=0.02@", "<=0.019@")
+    (out / "certificate.json").write_text(forged)
+    code, text, err = run("certificate", "verify", out)
+    assert (code, text) == (1, "")
+    assert "promises detection<=0.019@0.01" in err
+
+
+@pytest.mark.usefixtures("nothing_is_read")
+@pytest.mark.parametrize(
+    ("promised", "argument"),
+    [
+        ((), "--epsilon"),
+        (("--epsilon", 1, "--advantage", 0.05), "advantage"),
+        (("--advantage", 0.05, "--detection", "0.02@0.01"), "detection"),
+        (("--advantage", 0), "advantage"),
+        (("--advantage", 1), "advantage"),
+        (("--advantage", "little"), "advantage"),
+        (("--detection", 0.02), "detection"),
+        (("--detection", "0.01@0.02"), "detection"),
+        (("--reconstruction", "0.05@0"), "reconstruction"),
+    ],
+)
+def test_one_promise_that_some_noise_keeps_is_asked_for(
+    refused, tmp_path: Path, promised: tuple[object, ...], argument: str
+) -> None:
+    given = ("release", "--data", "breast-cancer", "--out", tmp_path / "model")
+    assert refused(*given, *promised) == argument
+    assert not (tmp_path / "model").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -33,6 +34,7 @@ PUBLIC = Columns.from_toml(
     """
 )
 DRAFT = Columns(PUBLIC.target, ("no", "yes"), PUBLIC.columns, read_from_data=True)
+PERSONS = replace(PUBLIC, person="code")
 
 
 def _uses(path: Path) -> dict[str, Callable[[], object]]:
@@ -41,6 +43,9 @@ def _uses(path: Path) -> dict[str, Callable[[], object]]:
         "read a class for a name": lambda: table_file.read(path, "yes"),
         "read described": lambda: table_file.read(path, None, PUBLIC),
         "read drafted": lambda: table_file.read(path, None, DRAFT),
+        "read persons": lambda: table_file.read(path, None, PERSONS),
+        "read drafted persons": lambda: table_file.read(path, None, DRAFT.with_person("code")),
+        "read persons alone": lambda: table_file.read(path, "ill", Columns(person="name")),
         "rows": lambda: table_file.rows(path, PUBLIC),
         "describe": lambda: table_file.draft(path, "ill"),
     }

@@ -121,6 +121,7 @@ def selection(**changed: object) -> SelectionEvidence:
         "shape_of_runs": math.inf,
         "relation": REPLACE,
         "columns": 5,
+        "persons_counted": False,
         **changed,
     }
     return SelectionEvidence(**values)  # type: ignore[arg-type]
@@ -137,6 +138,16 @@ def test_selection_costs_more_than_one_training_and_less_than_all() -> None:
     assert "mean 8) over 2 candidates; the released one: 20 steps" in evidence.facts()["schedule"]
 
 
+def test_a_selection_from_before_there_was_a_choice_is_proved_as_then() -> None:
+    before, now = (selection(shape_of_runs=1.0, **by) for by in ({}, {"accountant": "best"}))
+    assert "accountant" not in before.to_plain()
+    assert again(now) == now != before
+    old, new = (each.proof().guarantee(1e-6) for each in (before, now))
+    assert new.epsilon < old.epsilon
+    assert "by profiles" in new.theorem
+    assert "by profiles" not in old.theorem
+
+
 def test_a_selection_of_strangers_is_refused() -> None:
     other = planned("noisy-gd", Relation.ZERO_OUT).evidence
     for changed in (
@@ -147,6 +158,7 @@ def test_a_selection_of_strangers_is_refused() -> None:
         {"candidates": (selection(),), "selected": 0},
         {"mean": 0.0},
         {"shape_of_runs": -1.0},
+        {"accountant": "pld"},
     ):
         with pytest.raises(InvalidArgument):
             selection(**changed)

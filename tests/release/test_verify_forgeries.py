@@ -142,10 +142,10 @@ def _with(plain: Plain, path: tuple[Any, ...], value: Any) -> Any:
 
 
 class Forged:
-    """A copy of a bundle of the corpus, to be edited."""
+    """A copy of a bundle of the corpus, or of another place, to be edited."""
 
-    def __init__(self, name: str, tmp_path: Path) -> None:
-        self.path = Path(shutil.copytree(CORPUS / name, tmp_path / name))
+    def __init__(self, name: str, tmp_path: Path, place: Path = CORPUS) -> None:
+        self.path = Path(shutil.copytree(place / name, tmp_path / name))
         self.plain: Plain = json.loads((self.path / bundle.CERTIFICATE).read_text())
 
     def accepted(self, content: bytes) -> bool:
@@ -204,6 +204,52 @@ def test_every_free_value_stands_in_some_papers() -> None:
         assert found, free
 
 
+def asked_by_risk(tmp_path: Path, method: str = "noisy-gd") -> Forged:
+    """Papers whose epsilon follows from a target; the corpus is older than that."""
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(200, 3)), np.arange(200) % 2
+    how = {"target": "advantage<=0.1", "method": method, "classes": [0, 1], "delta": 1e-5}
+    made = tmp_path / "made"
+    made.mkdir(parents=True)
+    PrivateLogisticRegression(**how).fit(X, y).save(made / "target")
+    return Forged("target", tmp_path, made)
+
+
+@pytest.mark.parametrize("path", ["model.settings*", "guarantee.*", "evidence.*"])
+def test_no_single_value_of_papers_by_a_target_can_be_changed(path: str, tmp_path: Path) -> None:
+    forged = asked_by_risk(tmp_path)
+    assert forged.accepted(_written(forged.plain))
+    assert forged.slipped(path, every=2) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["advantage<=0.099", "advantage<=0.2", "detection<=0.02@0.01", "advantage <= 0.1", "?", "", 7],
+)
+def test_a_target_that_was_not_asked_for_is_refused(text: object, tmp_path: Path) -> None:
+    forged = asked_by_risk(tmp_path, "output-gd")
+    forged.plain["model"]["settings"]["target"] = text
+    assert not forged.accepted(_written(forged.plain))
+
+
+def test_an_epsilon_beside_a_target_is_refused(tmp_path: Path) -> None:
+    forged = asked_by_risk(tmp_path, "output-gd")
+    forged.plain["model"]["settings"]["epsilon"] = forged.plain["guarantee"]["epsilon"]
+    assert not forged.accepted(_written(forged.plain))
+
+
+def test_a_target_that_another_version_met_by_far_is_its_own_matter(tmp_path: Path) -> None:
+    """Only a risk above the target is a false claim, whoever wrote it."""
+    for version, text, good in (
+        ("0.0.1", "advantage<=0.3", True),
+        ("0.0.1", "advantage<=0.09", False),
+    ):
+        forged = asked_by_risk(tmp_path / text, "output-gd")
+        forged.plain["versions"]["sordino"] = version
+        forged.plain["model"]["settings"]["target"] = text
+        assert forged.accepted(_written(forged.plain)) is good
+
+
 # Broken twins: without a check, the property above must fail
 
 
@@ -225,6 +271,14 @@ def test_a_verifier_without_a_check_is_caught(
     before = forged.slipped(path, listed=False)
     monkeypatch.setattr(verifier, check, lambda *_: None)
     assert len(forged.slipped(path, listed=False)) > len(before)
+
+
+def test_a_verifier_that_believes_a_target_is_caught(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forged = asked_by_risk(tmp_path)
+    monkeypatch.setattr(verifier, "_check_target", lambda *_: None)
+    assert forged.slipped("model.settings.target")
 
 
 @pytest.mark.parametrize("name", ["max_rows_per_person", "data_norm", "l2", "max_grad_norm"])
@@ -367,8 +421,12 @@ def _estimator(draw: np.random.Generator) -> Any:
     kind = PrivateLinearSVC if draw.random() < 0.5 else PrivateLogisticRegression
     if kind is PrivateLinearSVC:
         given["huber_width"] = [0.5, 0.1, 1][draw.integers(3)]
+    targets = ("advantage<=0.3", "detection<=0.02@0.01", "reconstruction<=0.2@0.05")
+    promised = {"epsilon": [0.01, 1, 3.0, 40.0][draw.integers(4)]}
+    if draw.random() < 0.3:
+        promised = {"target": targets[draw.integers(3)]}
     return kind(
-        epsilon=[0.01, 1, 3.0, 40.0][draw.integers(4)],
+        **promised,
         delta=[None, 1e-3, 1e-9][draw.integers(3)],
         relation=Relation(relation) if draw.random() < 0.5 else relation.upper().replace("-", "_"),
         method=method,

@@ -80,10 +80,18 @@ def test_every_leaf_is_of_the_certificate_or_computed_from_it(facts):
             for each in proved.bounds
             if each.kind == "guarantee"
         ],
+        "asked": "",
     }
     header = {"schema": "sordino-assessment-public", "version": 1, "internal": False}
     allowed = {**header, "certificate": json.loads(samples.CERTIFICATE), "computed": given}
     assert dict(_leaves(json.loads(public.dumps(facts)))) == dict(_leaves(allowed))
+
+
+def test_the_page_says_which_risk_was_asked_for():
+    facts = public.public_facts(samples.CERTIFICATE, best_guess=0.9, asked="so much at most")
+    assert public.loads(public.dumps(facts)).computed.asked == "so much at most"
+    text = page.markdown(public.page(facts))
+    assert "**Asked for**: so much at most, which gives epsilon" in text
 
 
 def test_nothing_internal_is_in_the_public_document(facts):

@@ -316,3 +316,14 @@ def test_scores_stand_in_a_table_and_what_is_none_is_not_defined() -> None:
 def test_assessments_without_scores_have_no_table_of_them() -> None:
     said, _ = told(accuracy(0.5, 0.9, 0.8))
     assert "calibration" not in said
+
+
+def test_the_risk_that_was_asked_for_comes_first():
+    found = without_leaks(sample.release_sample())
+    asked = dataclasses.replace(found.question, asked="so much at most")
+    (note,) = words.notes(dataclasses.replace(found, question=asked))
+    assert note.startswith("Asked for: so much at most, which gives epsilon ")
+    # Where nothing is proved, nothing was given.
+    nothing = without_leaks(sample.nothing_proved_sample())
+    nothing = dataclasses.replace(nothing, question=asked)
+    assert not any("Asked for" in each for each in words.notes(nothing))

@@ -11,9 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sordino.errors import InvalidArgument
 from sordino.models.constants import ObjectiveSpec
 from sordino.randomness import SeededStreams
-from sordino.sgd.batches import _bernoulli_hits, _shuffle, draw_permutation, epochs
+from sordino.sgd.batches import (
+    AllocationSampler,
+    _bernoulli_hits,
+    _shuffle,
+    draw_permutation,
+    epochs,
+)
 from sordino.sgd.spec import TrainSpec
 
 NOTHING = 999
@@ -456,3 +463,36 @@ def test_gaps_between_hits_are_geometric(rate):
         assert (gaps > k).mean() == pytest.approx(
             want, abs=5 * math.sqrt(want * (1 - want) / len(gaps))
         )
+
+
+class TestAllocationSampler:
+    """Batches for loaders of others; 1e-9 is the chance of a failure of each chi-square test."""
+
+    def test_every_record_is_in_one_batch_of_an_epoch(self):
+        sampler = AllocationSampler(records=57, steps_per_epoch=10)
+        drawn = [list(sampler) for _ in range(3)]
+        for epoch in drawn:
+            assert len(epoch) == len(sampler) == 10
+            assert sorted(index for batch in epoch for index in batch) == list(range(57))
+            assert all(type(index) is int for batch in epoch for index in batch)
+        assert drawn[0] != drawn[1] != drawn[2]
+        assert sampler.epoch == 3
+
+    @pytest.mark.parametrize("steps", [1, 2, 3, 7, 8])
+    def test_places_are_uniform_and_independent_of_other_records_and_epochs(self, steps):
+        epochs = 2_000
+        places = np.empty((epochs, 2), dtype=int)
+        sampler = AllocationSampler(2, steps)
+        for row in places:
+            for step, batch in enumerate(sampler):
+                row[batch] = step
+        for pair in (places, np.stack([places[:-1, 0], places[1:, 0]], axis=1)):
+            counts = np.bincount(pair @ (steps, 1), minlength=steps**2)
+            expected = len(pair) / steps**2
+            statistic = ((counts - expected) ** 2 / expected).sum()
+            assert statistic <= stats.chi2.isf(1e-9, max(steps**2 - 1, 1))
+
+    @pytest.mark.parametrize("bad", [(0, 5), (5, 0), (5, 1.5), ("5", 2), (True, 1)])
+    def test_what_is_no_number_is_refused(self, bad):
+        with pytest.raises(InvalidArgument):
+            AllocationSampler(*bad)

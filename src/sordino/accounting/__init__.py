@@ -10,13 +10,14 @@ from sordino import _lazy
 
 if TYPE_CHECKING:
     from sordino.accounting.calibrate import most_steps
-    from sordino.accounting.interop import Accountant, from_event, to_event
+    from sordino.accounting.interop import Accountant, allocation_accountant, from_event, to_event
     from sordino.accounting.naive_strong import naive_noise_classical, strong_optimal
     from sordino.accounting.objective import joint_norm
     from sordino.accounting.zcdp import canonne_epsilon
 
 __all__ = [
     "Accountant",
+    "allocation_accountant",
     "canonne_epsilon",
     "from_event",
     "joint_norm",
@@ -28,6 +29,7 @@ __all__ = [
 
 _HOMES = {
     "Accountant": "interop",
+    "allocation_accountant": "interop",
     "canonne_epsilon": "zcdp",
     "from_event": "interop",
     "joint_norm": "objective",

@@ -23,9 +23,15 @@ from sordino.privacy import Relation
 
 TOLERANCE = 3e-6
 """Relative, of the noise multiplier; epsilon then is within 1e-4 of its target (law 6)."""
+RISK_TOLERANCE, _AIM = 2e-4, 3e-4
+"""Of a risk: epsilon is sought so near where it jumps, and what it adds to twice the second."""
 MOST_NOISE = 1e9
 LEAST_NOISE = 1e-6
 MOST_STEPS = 10**9
+
+
+class NoNoise(NotApplicable):
+    """A target that not even the most noise meets."""
 
 
 def least_noise(
@@ -83,6 +89,50 @@ def noise_for_risk(profile_at: Callable[[float], Profile], target: RiskTarget) -
     return _search(profile_at, target.excess, None)
 
 
+def epsilon_for_risk(
+    profile_at: Callable[[float], Profile],
+    target: RiskTarget,
+    delta: float,
+    guess: float | None = None,
+) -> float:
+    """The largest epsilon whose mechanism has no more than that risk, rounded down.
+
+    `profile_at(epsilon)` is of a mechanism that was calibrated to (epsilon, delta). What is found
+    meets the target, and where the risk is continuous it adds within 1e-3 of what it may.
+    `guess` is where to look first, by default where Gaussian noise has that risk.
+
+    Raises
+    ------
+    NotApplicable
+        If not even epsilon = 1e-9 meets the target: at delta alone the risk may be larger.
+
+    >>> from sordino.accounting.profile import GaussianProfile
+    >>> def profile_at(epsilon: float) -> GaussianProfile:
+    ...     mu = 1 / gaussian.sigma(epsilon, 1e-5)
+    ...     return GaussianProfile(parameter=mu, relation=Relation.ZERO_OUT, theorem="GDP")
+    >>> round(epsilon_for_risk(profile_at, RiskTarget.parse("advantage<=0.05"), 1e-5), 3)
+    0.436
+    """
+    delta, smaller = gaussian.positive_delta(delta), "Pass a smaller delta, or allow more."
+    guess = gaussian.epsilon(target.mu, delta) if guess is None else guess
+    if not guess > 0:  # then delta alone allows as much
+        raise NotApplicable(f"At delta = {delta:g} no epsilon > 0 keeps {target}. {smaller}")
+
+    @cache
+    def excess(log_noise: float) -> float:
+        """As if the inverse of epsilon were the noise; 0 for any excess from -2 `_AIM` to 0."""
+        aimed = target.excess(profile_at(1 / math.exp(log_noise))) + _AIM
+        return 0.0 if abs(aimed) <= _AIM else aimed
+
+    try:
+        low, high = _bracket(excess, -math.log(guess), None)
+    except NoNoise:
+        raise NotApplicable(f"At delta = {delta:g} no epsilon keeps {target}. {smaller}") from None
+    if low == high or not excess(high):
+        return 1 / math.exp(high)
+    return 1 / _crossing(excess, low, high, RISK_TOLERANCE / (high - (low - 1.0)))
+
+
 def _search(
     profile_at: Callable[[float], Profile],
     excess_of: Callable[[Profile], float],
@@ -111,23 +161,32 @@ def _crossing(excess: Callable[[float], float], low: float, high: float, relativ
     return math.exp(base + step)
 
 
-def _bracket(excess: Callable[[float], float], start: float, width: float) -> tuple[float, float]:
-    """Logs of two noises, the first too small and the second enough; equal at either limit."""
+def _bracket(
+    excess: Callable[[float], float], start: float, width: float | None
+) -> tuple[float, float]:
+    """Logs of two noises, the first too small and the second enough; equal at either limit.
+
+    Without a width each step is as long as the excess there, which is right where a risk is in
+    proportion to the noise; then also the first that needs no more search ends it.
+    """
     least, most = math.log(LEAST_NOISE), math.log(MOST_NOISE)
     enough = excess(start) <= 0
-    point = start
+    point, factor = start, 1.02
     while True:
+        if width is None and not excess(point):
+            return point, point
         if enough and point <= least:
             return point, point
         if not enough and point >= most:
-            raise NotApplicable(
+            raise NoNoise(
                 f"No noise multiplier up to {MOST_NOISE:.0e} meets this target; allow more, or "
                 "take fewer steps."
             )
-        following = max(point - width, least) if enough else min(point + width, most)
+        step = width if width else factor * min(max(abs(excess(point)), 1e-3), 3.0)
+        following = max(point - step, least) if enough else min(point + step, most)
         if (excess(following) <= 0) != enough:
             return (following, point) if enough else (point, following)
-        point, width = following, 2 * width
+        point, width, factor = following, width and 2 * width, 1.5 * factor
 
 
 def proved(
@@ -150,6 +209,8 @@ def noise_multiplier(
     relation: Relation,
     steps_per_epoch: int | None = None,
     max_rows_per_person: int = 1,
+    max_batch_size: int | None = None,
+    records: int | None = None,
     method: str = "pld",
 ) -> float:
     """The least noise multiplier for noisy steps, by "pld" (tightest) or "rdp".
@@ -161,9 +222,9 @@ def noise_multiplier(
     account = dp_sgd.pld if method == "pld" else dp_sgd.rdp
 
     def profile_at(noise: float, account: Callable[..., Profile] = account) -> Profile:
-        how = {"sampling": sampling, "relation": relation, "steps_per_epoch": steps_per_epoch}
-        how["max_rows_per_person"] = max_rows_per_person
-        return account(noise, sample_rate, steps, **how)
+        numbers = noise, sample_rate, steps, sampling, relation, steps_per_epoch
+        run = dp_sgd.NoisySteps(*numbers, max_rows_per_person, max_batch_size, records)
+        return account(**vars(run))
 
     trivial = profile_at(1.0)  # also checks every argument
     if trivial.epsilon(0.0) == 0 or math.isinf(epsilon):

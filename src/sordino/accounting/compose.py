@@ -55,11 +55,19 @@ from sordino.types import Floats
 _Counted = Sequence[tuple[Profile, int]]
 
 
-def compose(profiles: Sequence[Profile]) -> Profile:
+def compose(profiles: Sequence[Profile], counts: Sequence[int] | None = None) -> Profile:
     """The profile of all these releases together, adaptively chosen ones included.
 
-    Exact Gaussian DP if all are Gaussian; else privacy loss distributions where all have one;
-    else Renyi DP; else basic (epsilon, delta) composition. The theorem says which rule was used.
+    Exact Gaussian DP if all are Gaussian; else privacy loss distributions where all have one; else
+    zCDP, whose numbers add up, or Renyi DP; else basic (epsilon, delta) composition. The theorem
+    says which rule was used.
+
+    Parameters
+    ----------
+    profiles
+        One a release.
+    counts
+        How often there is a release like each of them; None is once.
 
     Raises
     ------
@@ -67,18 +75,17 @@ def compose(profiles: Sequence[Profile]) -> Profile:
         If there is none, or two have different relations: their guarantees do not add up.
     """
     profiles = list(checks.sequence("profiles", profiles, "Pass a list of profiles."))
-    one_relation(profiles)
-    if len(profiles) == 1:
-        return profiles[0]
-    return _composed([(profile, 1) for profile in profiles])
+    relation = one_relation(profiles)
+    counts = [1] * len(profiles) if counts is None else [checks.whole("count", c) for c in counts]
+    counted = [(profile, count) for profile, count in zip(profiles, counts, strict=True) if count]
+    if not counted:
+        return GaussianProfile(parameter=0.0, relation=relation, theorem="no release")
+    return counted[0][0] if counted[1:] == [] and counted[0][1] == 1 else _composed(counted)
 
 
 def times(profile: Profile, count: int) -> Profile:
     """`count` releases like this one; equal to `compose` of a list of them."""
-    count = checks.whole("count", count)
-    if count == 0:
-        return GaussianProfile(parameter=0.0, relation=profile.relation, theorem="no release")
-    return profile if count == 1 else _composed([(profile, count)])
+    return compose([profile], [count])
 
 
 def _composed(counted: _Counted) -> Profile:
@@ -89,7 +96,7 @@ def _composed(counted: _Counted) -> Profile:
     if len(squares) == len(counted):
         described = _described(counted, "Gaussian DP")
         return GaussianProfile(parameter=math.sqrt(math.fsum(squares)), **described)
-    if composed := _by_losses(counted) or _by_renyi(counted):
+    if composed := _by_losses(counted) or _by_concentration(counted) or _by_renyi(counted):
         return composed
     described = _described(counted, "(epsilon, delta) composition")
     return SummedProfile(parts=tuple(counted), **described)
@@ -127,6 +134,15 @@ def _by_losses(counted: _Counted) -> Profile | None:
     limit = min(limits, key=lambda limit: limit.points, default=Limit())
     described = _described(counted, "privacy loss distributions")
     return LossProfile(components=tuple(rest), limit=limit, **described)
+
+
+def _by_concentration(counted: _Counted) -> Profile | None:
+    costs = [_concentrated_cost(profile) for profile, _ in counted]
+    if None in costs:
+        return None
+    repeated = [(cost, count) for cost, (_, count) in zip(costs, counted, strict=True) if cost]
+    rho, xi = (math.fsum(count * cost[i] for cost, count in repeated) for i in (0, 1))
+    return ConcentratedProfile(rho=rho, xi=xi, **_described(counted, "zero-concentrated DP"))
 
 
 def _by_renyi(counted: _Counted) -> Profile | None:

@@ -32,6 +32,11 @@ from sordino.accounting.pld.loss import (
     PoissonReplaceLoss,
 )
 from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
 from sordino.privacy import PASSES, Relation, Sampling
@@ -69,6 +74,11 @@ class NoisySteps:
     max_rows_per_person
         The most records of one person, all protected together: a cap that was enforced before
         training by a rule that looks at no value.
+    max_batch_size
+        Of Poisson sampling: larger batches are cut to so many records, dropped uniformly at random.
+    records
+        Needed with it: the number of records, or a public upper bound on it. Under
+        add-or-remove-one, where that number is private, it has to be such a bound.
     """
 
     noise_multiplier: float
@@ -78,6 +88,8 @@ class NoisySteps:
     relation: Relation
     steps_per_epoch: int | None = None
     max_rows_per_person: int = 1
+    max_batch_size: int | None = None
+    records: int | None = None
 
     def __post_init__(self) -> None:
         hint = "Pass the noise's standard deviation over the clipping norm, such as 1.1."
@@ -98,6 +110,14 @@ class NoisySteps:
         rows = checks.whole("max_rows_per_person", self.max_rows_per_person, hint, at_least=1)
         if rows > MOST_ROWS_PER_PERSON:
             checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
+        for name in ("max_batch_size", "records"):
+            if (value := getattr(self, name)) is not None:
+                checks.whole(name, value, at_least=1)
+        if (most := self.max_batch_size) is not None and sampling != Sampling.POISSON:
+            checks.fail("max_batch_size", most, "only with poisson", "Others have their size.")
+        if self.max_batch_size is not None and self.records is None:
+            hint = "How often a batch overflows depends on it; an upper bound will do."
+            checks.fail("records", None, "to be given with max_batch_size", hint)
         vars(self).update(noise_multiplier=noise, sample_rate=rate, steps=steps, sampling=sampling)
 
     @property
@@ -109,10 +129,16 @@ class NoisySteps:
     def needs_group_lemma(self) -> bool:
         """Whether no pair is known that dominates all records of a person, where batches are drawn.
 
-        Of Poisson sampling there is one.
+        Of Poisson sampling there is one, unless batches are cut.
         """
         unknown = (Sampling.FIXED_SIZE, Sampling.ALLOCATION)
-        return self.max_rows_per_person > 1 and self.sampling in unknown
+        return self.max_rows_per_person > 1 and (self.sampling in unknown or self.is_cut)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a Poisson batch may be too large, so that records are dropped."""
+        most, records = self.max_batch_size, self.records
+        return most is not None and records is not None and most < records
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -162,6 +188,8 @@ def pld(
     relation: Relation,
     steps_per_epoch: int | None = None,
     max_rows_per_person: int = 1,
+    max_batch_size: int | None = None,
+    records: int | None = None,
     limit: Limit = Limit(),  # noqa: B008 - frozen
 ) -> Profile:
     """All iterates released, by privacy loss distributions: the tightest composition known.
@@ -173,7 +201,8 @@ def pld(
 
     All records of a person together: mu times their number where the sum has Gaussian noise and no
     batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
-    fixed size and allocation, the general group lemma, and the notes say so (docs/math.md 12).
+    fixed size, allocation and batches that are cut, the general group lemma, and the notes say so
+    (docs/math.md 12). Poisson batches that are cut to `max_batch_size`: `pld/truncated.py`.
 
     Raises
     ------
@@ -181,15 +210,13 @@ def pld(
         Where the sampling has no theorem for the relation.
     """
     numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
-    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
+    run = NoisySteps(*numbers, max_rows_per_person, max_batch_size, records)
     theorem = _theorem(run, _EXACT)
     known = _without_sampling(run, theorem)
     if known is not None:
         return known
     if run.needs_group_lemma:
-        how: dict[str, Any] = {"sampling": sampling, "relation": relation, "limit": limit}
-        how["steps_per_epoch"] = steps_per_epoch
-        return _grouped(pld(*numbers[:3], **how), run)
+        return _grouped(pld(**_of_one_record(run), limit=limit), run)
     about: dict[str, Any] = {"relation": relation, "theorem": theorem, "notes": run.notes}
     return LossProfile(components=_components(run), limit=limit, **about)
 
@@ -203,6 +230,8 @@ def rdp(
     relation: Relation,
     steps_per_epoch: int | None = None,
     max_rows_per_person: int = 1,
+    max_batch_size: int | None = None,
+    records: int | None = None,
 ) -> Profile:
     """All iterates released, by the moments accountant (Abadi et al. 2016) as Renyi DP.
 
@@ -211,7 +240,7 @@ def rdp(
     theorems. Never tighter than `pld`, never slow.
     """
     numbers = noise_multiplier, sample_rate, steps, sampling, relation, steps_per_epoch
-    run = NoisySteps(*numbers, max_rows_per_person=max_rows_per_person)
+    run = NoisySteps(*numbers, max_rows_per_person, max_batch_size, records)
     theorem = _theorem(run, "moments accountant (Renyi DP)")
     if run.sampling == Sampling.ALLOCATION and run.batches > 1 and not run.is_trivial:
         raise NotApplicable("No closed moments are known for allocation; use loss distributions.")
@@ -222,7 +251,7 @@ def rdp(
         assert divergences is not None
         values = np.maximum(divergences, 0.0)  # weights of a secret order add to 1 but for rounding
     elif run.needs_group_lemma:
-        return _grouped(rdp(*numbers[:3], sampling=sampling, relation=relation), run)
+        return _grouped(rdp(**_of_one_record(run)), run)
     else:
         loss = _loss(run)
         values = np.zeros(len(orders))
@@ -254,6 +283,8 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         return gaussian(mu * math.sqrt(run.visits[-1][0]))
     if run.sampling not in PASSES:
         always = run.sampling == Sampling.FULL or run.sample_rate == 1
+        if run.is_cut:  # a record may push out another one
+            mu *= 2
         return gaussian(mu * math.sqrt(run.steps)) if always else None
     mus = tuple(mu * math.sqrt(count) for count, _ in run.visits)
     if len(mus) == 1:
@@ -263,6 +294,10 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     return LossProfile(
         components=((loss, 1),), relation=run.relation, theorem=theorem, notes=run.notes
     )
+
+
+def _of_one_record(run: NoisySteps) -> dict[str, Any]:
+    return {**vars(run), "max_rows_per_person": 1}
 
 
 def _grouped(one: Profile, run: NoisySteps) -> Profile:
@@ -321,6 +356,12 @@ def _loss(run: NoisySteps) -> Loss:
         # A zeroed record is a replaced one, and other records may still differ by 2.
         return FixedSizeLoss(rate, noise)
     replaced, many = run.relation is Relation.REPLACE_ONE, run.max_rows_per_person
+    if run.is_cut:
+        assert run.max_batch_size is not None
+        assert run.records is not None
+        zeroed = run.relation is Relation.ZERO_OUT
+        law = TruncatedZeroLoss if zeroed else TruncatedReplaceLoss if replaced else TruncatedLoss
+        return law(rate, noise, run.max_batch_size, run.records)
     if many > 1:
         return (PersonReplaceLoss if replaced else PersonLoss)(rate, noise, many)
     return (PoissonReplaceLoss if replaced else PoissonLoss)(rate, noise)
@@ -344,7 +385,10 @@ def _theorem(run: NoisySteps, method: str) -> str:
         (Sampling.FIXED_SIZE, True): "sampling of fixed size (Dong, Roth & Su 2022, Theorem 4.2)",
         (Sampling.FIXED_SIZE, False): "sampling of fixed size (the pair of Dong, Roth & Su 2022)",
     }[Sampling(run.sampling), exact]
-    if run.max_rows_per_person > 1 and run.sampling == Sampling.POISSON:
+    if run.is_cut:
+        source = "accounting/pld/truncated.py; cf. Ganesh 2025"
+        pair = f"Poisson sampling, batches cut to {run.max_batch_size:,} ({source})"
+    elif run.max_rows_per_person > 1 and run.sampling == Sampling.POISSON:
         replaced = run.relation is Relation.REPLACE_ONE
         source = "Kahane's inequality, docs/math.md 12" if replaced else "Ganesh 2024"
         pair = f"Poisson sampling of a person's {run.max_rows_per_person} records ({source})"

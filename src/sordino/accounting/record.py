@@ -26,7 +26,13 @@ from sordino.accounting.pld.loss import (
     PoissonLoss,
     PoissonReplaceLoss,
 )
-from sordino.accounting.pld.person import PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.pure import DiscreteLoss, LaplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import (
     ApproximateProfile,
     GaussianProfile,
@@ -34,6 +40,7 @@ from sordino.accounting.profile import (
     Profile,
     RenyiProfile,
 )
+from sordino.accounting.selection import SelectedProfile
 from sordino.accounting.zcdp import ConcentratedProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
@@ -91,6 +98,7 @@ def from_plain(values: object) -> Profile:
 _SIZE = Number(">= 0", lambda number: number >= 0)
 _FINITE = Number(">= 0 and finite", lambda number: number >= 0, infinite=False)
 _POSITIVE = Number("> 0 and finite", lambda number: number > 0, infinite=False)
+_REAL = Number("finite", math.isfinite, infinite=False)
 _RATE = Number("in (0, 1]", lambda number: 0 < number <= 1, infinite=False)
 _SHARE = Number("in [0, 1]", lambda number: 0 <= number <= 1, infinite=False)
 _DELTA = Number("in [0, 1)", lambda number: 0 <= number < 1, infinite=False)
@@ -113,14 +121,42 @@ def _check_weights(loss: GaussianLoss) -> None:
         checks.fail("sum of weights", math.fsum(loss.weights), "to be 1")
 
 
+def _check_mixture(loss: MixtureLoss) -> None:
+    shifts = list(loss.shifts)
+    if shifts != sorted(set(shifts)) or not shifts or shifts[-1] == 0:
+        checks.fail("shifts", f"[{len(shifts)}]", "to rise")
+    _check_chances(loss)
+
+
+def _check_discrete(loss: DiscreteLoss) -> None:
+    _check_chances(loss)
+    other = math.fsum(
+        chance * math.exp(-max(each, -700.0))
+        for each, chance in zip(loss.losses, loss.probabilities, strict=True)
+    )
+    if abs(other - 1) > 1e-9:
+        checks.fail("sum of probabilities in the other world", other, "to be 1")
+
+
+def _check_chances(loss: MixtureLoss | DiscreteLoss) -> None:
+    values = loss.losses if isinstance(loss, DiscreteLoss) else loss.shifts
+    if not values or len(values) != len(loss.probabilities):
+        checks.fail("probabilities", f"[{len(loss.probabilities)}]", f"to be {len(values)}")
+    if abs((whole := math.fsum(loss.probabilities)) - 1) > 1e-9:
+        checks.fail("sum of probabilities", whole, "to be 1")
+
+
+_ONE_SIDED = PoissonLoss, PersonLoss, MixtureLoss, AllocationLoss, LinearLoss, TruncatedLoss
+_REPLACED = PersonReplaceLoss, AllocationReplaceLoss, TruncatedReplaceLoss
+
+
 def _check_laws(profile: LossProfile) -> None:
     """A law of a record that comes or goes says nothing of one that is replaced."""
     for law, _ in profile.components:
-        one_sided = isinstance(law, PoissonLoss | PersonLoss | AllocationLoss | LinearLoss) or (
+        one_sided = isinstance(law, _ONE_SIDED) or (
             isinstance(law, ObjectiveLoss) and not law.replace
         )
-        one_sided = one_sided and not isinstance(law, PersonReplaceLoss | AllocationReplaceLoss)
-        unfit = Relation.REPLACE_ONE if one_sided else None
+        unfit = Relation.REPLACE_ONE if one_sided and not isinstance(law, _REPLACED) else None
         if isinstance(law, FixedSizeLoss):
             unfit = Relation.ADD_OR_REMOVE_ONE
         if profile.relation is unfit:
@@ -151,6 +187,11 @@ _PERSON = {
     "noise_multiplier": _POSITIVE,
     "records": Whole(least=1, most=_LARGEST_GROUP),
 }
+_TRUNCATED = {
+    **_SAMPLED,
+    "max_batch_size": Whole(least=1, most=_LARGEST_COUNT),
+    "records": Whole(least=1, most=_LARGEST_COUNT),
+}
 _ALLOCATED = {
     "steps_per_epoch": Whole(least=2, most=10**7),
     "noise_multiplier": Number(f"in {NOISES}", lambda number: NOISES[0] <= number <= NOISES[1]),
@@ -167,8 +208,27 @@ LAWS |= {
     "person-replace": RecordForm(PersonReplaceLoss, _PERSON),
     "allocation": RecordForm(AllocationLoss, _ALLOCATED),
     "allocation-replace": RecordForm(AllocationReplaceLoss, _ALLOCATED),
+    "truncated": RecordForm(TruncatedLoss, _TRUNCATED),
+    "truncated-zero": RecordForm(TruncatedZeroLoss, _TRUNCATED),
+    "truncated-replace": RecordForm(TruncatedReplaceLoss, _TRUNCATED),
     "poisson-replace": RecordForm(PoissonReplaceLoss, _SAMPLED),
     "fixed-size": RecordForm(FixedSizeLoss, _SAMPLED),
+    "mixture": RecordForm(
+        MixtureLoss,
+        {
+            "noise_multiplier": _POSITIVE,
+            "shifts": listed(_SHARE),
+            "probabilities": listed(_RATE),
+            "at_most": FLAG,
+        },
+        check=_check_mixture,
+    ),
+    "laplace": RecordForm(LaplaceLoss, {"epsilon": _POSITIVE, "sample_rate": _RATE}),
+    "discrete": RecordForm(
+        DiscreteLoss,
+        {"losses": listed(_REAL), "probabilities": listed(_RATE)},
+        check=_check_discrete,
+    ),
     "linear": RecordForm(LinearLoss, {**_SAMPLED, "steps": Whole(least=1, most=_LONGEST_RUN)}),
     "approximate": RecordForm(ApproximateLoss, {"epsilon": _FINITE, "delta": _DELTA}),
     "objective": RecordForm(
@@ -214,6 +274,16 @@ PROFILES |= {
         SummedProfile,
         {**_COMMON, "parts": listed(RowForm((_PROFILE, _SOME)))},
         check=lambda made: _check_inside(made, tuple(part for part, _ in made.parts)),
+    ),
+    "selected": RecordForm(
+        SelectedProfile,
+        {
+            **_COMMON,
+            "candidates": listed(RowForm((_PROFILE, _SOME))),
+            "mean": Number(">= 1 and finite", lambda number: number >= 1, infinite=False),
+            "shape": _SIZE,
+        },
+        check=lambda made: _check_inside(made, tuple(one for one, _ in made.candidates)),
     ),
     "slack": RecordForm(
         WithSlack,

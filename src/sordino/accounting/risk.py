@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from sordino import checks
 from sordino.accounting.pld.loss import DIRECTIONS
@@ -221,6 +221,9 @@ class RiskTarget:
         if most <= chance:
             hint = "Without any release that chance is there: no noise reaches less."
             checks.fail(self.kind, f"{most:g}@{chance:g}", f"> {chance:g}", hint)
+        if self.kind != "advantage" and not chance:
+            hint = "Noise of any size keeps that, and none does not. Pass a rate, such as 0.01."
+            checks.fail(self.kind, f"{most:g}@{chance:g}", "to have a rate > 0", hint)
         vars(self).update(most=most, at=chance)
 
     @classmethod
@@ -248,17 +251,24 @@ class RiskTarget:
         return cls(kind, *numbers)
 
     def __str__(self) -> str:
-        return f"{self.kind}<={self.most:g}" + (f"@{self.at:g}" if self.at else "")
+        return f"{self.kind}<={self.most}" + (f"@{self.at}" if self.at else "")
 
     @property
     def words(self) -> str:
         """The target as a part of a sentence."""
         what = {
-            "advantage": f"membership guessed at most {self.most:g} better than by chance",
-            "detection": f"detection at most {self.most:g} at {self.at:g} false alarms",
-            "reconstruction": f"a secret of chance {self.at:g} guessed at most {self.most:g} often",
+            "advantage": f"membership guessed at most {self.most} better than by chance",
+            "detection": f"detection at most {self.most} at {self.at} false alarms",
+            "reconstruction": f"a secret of chance {self.at} guessed at most {self.most} often",
         }
         return what[self.kind]
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian-DP parameter with exactly this risk."""
+        if self.kind == "advantage":
+            return float(2 * ndtri((1 + self.most) / 2))
+        return float(ndtri(self.most) - ndtri(self.at))
 
     def of(self, profile: Profile) -> float:
         """That risk of a release."""

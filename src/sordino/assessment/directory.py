@@ -2,7 +2,7 @@
 
     README.txt       INTERNAL, and why
     study.toml       what was asked
-    state.json       of which records
+    state.json       of which records, and the secret by which rows of persons were drawn
     stages/          one file a finished stage
     work/            grids and runs, for stages that are not finished
     model/           the bundle: weights and certificate, the one thing here that may leave
@@ -41,6 +41,7 @@ MARK = "released"
 """File of the release's work: the SHA-256 of the weights that were released."""
 
 _README, _STATE, _STAGES, _WORK = "README.txt", "state.json", "stages", "work"
+_SECRET = "secret of the draws"
 _OURS = {_README, STUDY, _STATE, _STAGES, _WORK, MODEL, ASSESSMENT, PAGE, LOCK, PARTIAL}
 _HALF = f".{MODEL}.*.partial"
 """A bundle that has not got its name yet."""
@@ -111,8 +112,17 @@ class AssessmentDirectory:
         elif (other := unknown_file(self.root, _OURS)) is not None:
             self._refuse(f"to be empty or an assessment, and it holds {other!r}", _ANOTHER)
 
+    @property
+    def secret(self) -> bytes | None:
+        """By which rows of persons were drawn here; None where nothing was begun."""
+        drawn = (self._state() or {}).get(_SECRET)
+        try:
+            return None if drawn is None else bytes.fromhex(drawn)
+        except (TypeError, ValueError):
+            self._damaged(_STATE, f"Its {_SECRET} is none.")
+
     @contextmanager
-    def opened(self, request: Request, fingerprint: str) -> Iterator[None]:
+    def opened(self, request: Request, fingerprint: str, secret: bytes = b"") -> Iterator[None]:
         """Make the directory, or resume it; refused if the records are not the same."""
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -137,6 +147,7 @@ class AssessmentDirectory:
                     shutil.rmtree(half)
                 state = {"format": _FORMAT, "fingerprint": fingerprint}
                 state["sordino"] = sordino.__version__  # for people: formats are compared
+                state |= {_SECRET: secret.hex()} if secret else {}
                 self._disk.put(_STATE, json.dumps(state).encode())
                 self._disk.put(STUDY, request.to_toml().encode())
                 self._disk.settle(["."])

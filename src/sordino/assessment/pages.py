@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import numpy as np
 from sordino import _files, checks
 from sordino.assessment.directory import ASSESSMENT, MODEL, AssessmentError, finished
 from sordino.privacy import Guarantee
+from sordino.proofs.proof import about_persons
 from sordino.release.certificate import Certificate, CertificateError
 from sordino.report import public as published
 from sordino.report.public import PublicFacts, public_facts
@@ -81,7 +83,12 @@ def verified(root: Path, release: Release | None, proved: Guarantee | None) -> B
         raise AssessmentError(f"{root / MODEL} does not hold up. {reason}") from None
     if model is not None and model.certificate_bytes != content:
         raise AssessmentError(f"{root / MODEL} is of another release. Put back the right one.")
-    if proved != certificate.guarantee:
+    claimed, evidence = certificate.guarantee, certificate.evidence
+    if claimed is not None and evidence is not None and evidence.persons_counted is None:
+        # An earlier version wrote it, and this one says what that left out.
+        more = about_persons(False, evidence.rows_per_person)
+        claimed = replace(claimed, assumes=(*claimed.assumes, *more))
+    if proved not in (certificate.guarantee, claimed):
         raise AssessmentError(f"{root} contradicts its certificate. {_CHANGED}")
     return model
 
@@ -99,8 +106,11 @@ def _check_theorems(root: Path, assessment: Assessment) -> None:
         return
     from sordino.assessment.stages.prove import best_guess, bounds_of_evidence, curve_of
 
-    evidence = Certificate.from_json(release.certificate.encode()).evidence
+    certificate = Certificate.from_json(release.certificate.encode())
+    evidence = certificate.evidence
     assert evidence is not None
+    if certificate.asked != assessment.question.asked:
+        raise AssessmentError(f"{root} was asked for something else, it says. {_CHANGED}")
     bounds, profile = bounds_of_evidence(evidence, parts.guarantee.delta)
     proved = {each.name: each.epsilon for each in bounds}
     claims = [(parts.best_guess, best_guess(profile))]
@@ -131,7 +141,11 @@ def _facts(root: Path, assessment: Assessment) -> PublicFacts:
         return public_facts(content)
     bounds, profile = bounds_of_evidence(certificate.evidence, certificate.guarantee.delta)
     return public_facts(
-        content, tradeoff=curve_of(profile), best_guess=best_guess(profile), bounds=bounds
+        content,
+        tradeoff=curve_of(profile),
+        best_guess=best_guess(profile),
+        bounds=bounds,
+        asked=certificate.asked,
     )
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from sordino import checks
+from sordino.accounting.calibrate import noise_for_risk
+from sordino.accounting.risk import RiskTarget
 from sordino.assessment.request import Request
 from sordino.audit import pairs
 from sordino.audit.pairs import Pair
@@ -25,12 +27,12 @@ from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.classifiers import PrivateLinearClassifier
-from sordino.estimators.fit import PlannedFit
+from sordino.estimators.fit import PlannedFit, content_digest
 from sordino.models import build
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import Guarantee, Relation, Sampling
 from sordino.proofs import theorems
-from sordino.proofs.proof import Proof
+from sordino.proofs.proof import Proof, about_persons
 from sordino.proofs.steps import Run, run_of
 from sordino.proofs.theorems import prove_steps
 from sordino.release.certificate import CLASSES_READ
@@ -69,6 +71,8 @@ class NetworkPlan:
         Size of the group protected.
     not_covered
         What was read off the records beside the training.
+    persons_counted
+        Whether rows per person were counted.
     """
 
     spec: TrainSpec
@@ -76,18 +80,20 @@ class NetworkPlan:
     delta: float
     rows_per_person: int = 1
     not_covered: tuple[str, ...] = ()
+    persons_counted: bool = False
 
     @classmethod
     def of(
         cls,
         rows: int,
         recipe: Recipe | None,
-        epsilon: float,
+        promised: float | RiskTarget,
         delta: float,
         rows_per_person: int = 1,
         not_covered: tuple[str, ...] = (),
+        persons_counted: bool = False,
     ) -> NetworkPlan:
-        """The training with the least noise for (epsilon, delta).
+        """The training with the least noise for (epsilon, delta), or for a risk.
 
         Settings follow from public numbers alone: how many records there are, and the papers'
         number of hidden units for a dataset by name.
@@ -103,13 +109,19 @@ class NetworkPlan:
             init="fixed",
             dtype="float64",
         )
-        run = cls(spec, rows, delta, rows_per_person).run
-        noise = theorems.steps_theorem("pld").least_noise(run, epsilon, delta)
-        assert isinstance(noise, float)
+        run, theorem = cls(spec, rows, delta, rows_per_person).run, theorems.steps_theorem("pld")
+        if isinstance(promised, RiskTarget):
+            noise = noise_for_risk(
+                lambda noise: theorem.profile(run.with_noise(noise), delta), promised
+            )
+        else:
+            least = theorem.least_noise(run, promised, delta)
+            assert isinstance(least, float)
+            noise = least
         step = noise * _CLIP / batch * math.sqrt(_STEPS)
         rate = min(MOST_RATE, WANDER / step) if step > 0 else MOST_RATE
         spec = replace(spec, noise_multiplier=noise, learning_rate=rate)
-        return cls(spec, rows, delta, rows_per_person, not_covered)
+        return cls(spec, rows, delta, rows_per_person, not_covered, persons_counted)
 
     @cached_property
     def run(self) -> Run:
@@ -121,7 +133,9 @@ class NetworkPlan:
     def proof(self) -> Proof:
         """Composition over all iterates, by privacy loss distributions."""
         proof = prove_steps(self.run, self.spec, self.delta, "pld")
-        return replace(proof, not_covered=self.not_covered)
+        persons = about_persons(self.persons_counted, self.rows_per_person)
+        assumes = (*proof.assumes, *persons)
+        return replace(proof, not_covered=self.not_covered, assumes=assumes)
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -172,8 +186,15 @@ class AssessmentPlan:
     plain: TrainSpec
 
     @classmethod
-    def of(cls, request: Request) -> AssessmentPlan:
+    def of(cls, request: Request, secret: bytes | None = None) -> AssessmentPlan:
         """Read the records, plan the release and craft the pair.
+
+        Parameters
+        ----------
+        request
+            What was asked.
+        secret
+            By which rows of persons are drawn: the same one gives the same plan.
 
         Raises
         ------
@@ -181,22 +202,26 @@ class AssessmentPlan:
             For what cannot be assessed; nothing was written.
         """
         source = request.source()
-        prepared = source.read()
-        X, y, test_X, test_y = held_out(prepared)
+        whole = source.read(persons=True, secret=secret)
+        prepared = whole.cut(request.max_rows_per_person)
+        train, test_X, test_y = held_out(prepared)
+        X, y = train.X, train.y
         delta, _ = request.delta_and_reason(len(X))
         known = None if source.is_file else recipe(request.data)
-        persons = request.max_rows_per_person
+        persons, counted = request.max_rows_per_person, prepared.persons is not None
+        promised = request.risk or request.epsilon
+        assert promised is not None  # `Request` sees to that
         estimator = fitting = network = None
         if request.model == "mlp":
             norm, second = prepared.data_norm, network_labels(prepared, y)[1]
             codes = (np.asarray(y) == second).astype(np.int64)
             D = Dataset(clip_rows(np.asarray(X, dtype=np.float64), norm), codes, norm, "fit")
             read = () if prepared.classes is not None else (CLASSES_READ,)
-            network = NetworkPlan.of(D.rows, known, request.epsilon, delta, persons, read)
+            network = NetworkPlan.of(D.rows, known, promised, delta, persons, read, counted)
         else:
             svm = request.model == "svm"
             estimator = (PrivateLinearSVC if svm else PrivateLogisticRegression)(
-                epsilon=request.epsilon,
+                **({"epsilon": promised} if request.risk is None else {"target": str(promised)}),
                 delta=delta,
                 method=request.method,
                 l2=request.l2,
@@ -204,7 +229,12 @@ class AssessmentPlan:
                 classes=prepared.classes,
                 max_rows_per_person=persons,
             )
-            fitting = estimator._prepare(X, y)
+            # Nobody has too many rows any more: the estimator sees that, and says so.
+            fitting = estimator._prepare(X, y, train.persons)
+            if counted:
+                classes, codes = np.unique(whole.y, return_inverse=True)
+                digest = content_digest(np.asarray(whole.X), codes, classes)
+                fitting = replace(fitting, digest=digest)
             D = fitting.records.dataset(0)
         return cls(
             *(request, prepared, X, y, test_X, test_y, known, delta, estimator, fitting, network),
@@ -233,6 +263,27 @@ class AssessmentPlan:
         """Refuse, before any work, what an open ledger has no budget for (`BudgetExceeded`)."""
         if self.fitting is not None and is_open():
             self.fitting.payment(self.estimator)
+
+    @property
+    def epsilon(self) -> float:
+        """As it was asked for, or as it follows from the risk that was."""
+        if self.request.epsilon is not None:
+            return self.request.epsilon
+        if self.network is not None:
+            return self.network.guarantee.epsilon
+        assert self.fitting is not None
+        return self.fitting.plan.task.epsilon
+
+    @property
+    def persons_counted(self) -> bool:
+        """Whether rows per person were counted, and cut to what is promised."""
+        return self.prepared.persons is not None
+
+    @property
+    def about_persons(self) -> str:
+        """What the promise rests on that is about rows of a person."""
+        (line,) = about_persons(self.persons_counted, self.request.max_rows_per_person)
+        return line
 
     @property
     def problems(self) -> int:
@@ -288,6 +339,7 @@ class AssessmentPlan:
             notes=prepared.notes,
             reads_private_data=(*prepared.reads_private_data, *unknown),
             advice=prepared.advice,
+            persons=self.about_persons if self.recipe is None else "",
         )
 
 

@@ -19,6 +19,7 @@ from sordino.errors import InvalidArgument
 from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
+    from sordino.accounting.risk import RiskTarget
     from sordino.data.columns import Columns, Label
     from sordino.release.ledger import Ledger
 
@@ -27,7 +28,7 @@ GALLERY = "gallery:"
 
 _MODELS = ("logistic", "svm", "mlp")
 _PROMISELESS = ("none", "majority")
-_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset")
+_TEXTS = ("target", "columns", "data_dir", "mechanism", "pair", "ledger", "dataset", "person")
 _FILES = ("data", "columns", "data_dir", "ledger")
 _CODE = ("mechanism", "pair")
 _LEAST = {"seeds": 20, "neighbours": 2, "audit_runs": 64}
@@ -40,6 +41,9 @@ _OPEN_INTERVALS = {
 }
 _MOST_ROWS = 10**15
 """Of one person: no proof covers more."""
+RISKS = ("advantage", "detection", "reconstruction")
+_PROMISES = ("epsilon", *RISKS)
+"""What can be promised: one of these."""
 _EXAMINATION = ("effort", *_LEAST, "confidence")
 """Settings of how thoroughly a release is examined: no part of what is released."""
 
@@ -92,9 +96,13 @@ model = "logistic"  # logistic, svm or mlp
 method = "auto"
 l2 = 0.001  # weight of (l2/2) ||w||^2
 
-epsilon = 1.0  # 1 is strong, 10 is weak
+epsilon = 1.0  # 1 is strong, 10 is weak; or instead one risk that epsilon follows from:
+#advantage = 0.05  # the best guess of membership, above chance
+#detection = "0.02@0.01"  # of a record, at a rate of false alarms
+#reconstruction = "0.05@0.01"  # of a secret, at its chance without the model
 #delta = 1e-6  # default 1 / records^2, rounded down
 max_rows_per_person = 1
+#person = "patient"  # column that tells persons apart: no more rows of any are used
 #ledger = "budgets.db"  # of `sordino ledger init`
 #dataset = "patients-2026"  # the budget's name in it
 
@@ -162,7 +170,14 @@ class Request:
     model, method, l2
         What is trained, and how it is released.
     epsilon, delta, max_rows_per_person
-        The promise; without delta it follows from the number of records.
+        The promise; without delta it follows from the number of records. Epsilon is 1 if nothing
+        is given, and None where it follows from a risk.
+    advantage, detection, reconstruction
+        A risk that is promised instead of epsilon, as `RiskTarget.of_option` reads it. (`target`
+        is what a file predicts.)
+    person
+        The column of a file that tells persons apart, unless the description names it: of everybody
+        at most `max_rows_per_person` rows are used, drawn at random.
     ledger, dataset
         The file and the name of the budget that the release is charged to, if any is.
     effort, seeds, neighbours, audit_runs
@@ -192,7 +207,10 @@ class Request:
     model: str = "logistic"
     method: str = "auto"
     l2: float = 0.001
-    epsilon: float = 1.0
+    epsilon: float | None = None
+    advantage: float | str | None = None
+    detection: str | None = None
+    reconstruction: str | None = None
     delta: float | None = None
     max_rows_per_person: int = 1
     ledger: str | None = None
@@ -207,6 +225,7 @@ class Request:
     columns: str | None = None
     read_from_data: bool = False
     described: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    person: str | None = None
 
     # Checks ------------------------------------------------------------------------------
 
@@ -215,6 +234,7 @@ class Request:
         for name in _TEXTS:
             if (value := getattr(self, name)) is not None:
                 self._set(name, _text(name, value))
+        self._check_promise()
         self._check_numbers()
         self._check_model()
         _check_budget(self.ledger, self.dataset)
@@ -226,6 +246,17 @@ class Request:
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
+
+    def _check_promise(self) -> None:
+        given = [name for name in _PROMISES if getattr(self, name) is not None]
+        if len(given) > 1:
+            first, name, *_ = given
+            checks.fail(name, getattr(self, name), f"not to be given beside {first}", "Choose one.")
+        if not given:
+            self._set("epsilon", 1.0)
+        if (risk := self.risk) is not None:  # however it was spelled
+            value = risk.most if risk.kind == "advantage" else str(risk).partition("<=")[2]
+            self._set(risk.kind, value)
 
     def _check_numbers(self) -> None:
         for name, (low, high) in _OPEN_INTERVALS.items():
@@ -284,6 +315,7 @@ class Request:
     def _check_mechanism(self) -> None:
         """What would be ignored is refused."""
         ignored = ["model", "method", "l2", "max_rows_per_person", "seeds", "neighbours", "ledger"]
+        ignored += [*RISKS, "person"]
         if self.pair is not None:
             ignored = ["data", "target", "classes", "data_norm", "columns", "described", *ignored]
         for name in ignored:
@@ -293,6 +325,16 @@ class Request:
         for name in _CODE:
             if (value := getattr(self, name)) is not None and ":" not in value:
                 checks.fail(name, value, "to be package.module:name or file.py:name")
+
+    @property
+    def risk(self) -> RiskTarget | None:
+        """What is promised, where that is no epsilon."""
+        for name in RISKS:
+            if (value := getattr(self, name)) is not None:
+                from sordino.accounting.risk import RiskTarget
+
+                return RiskTarget.of_option(name, value)
+        return None
 
     # The records -------------------------------------------------------------------------
 
@@ -316,7 +358,8 @@ class Request:
         classes = None if self.classes is None else tuple(self.classes)
         if self.described or self.read_from_data:
             columns, classes = self.public_columns(), None
-        return Source(self.data, self.target, columns, classes, self.data_norm, self.data_dir)
+        of_rows = (self.data_norm, self.data_dir, self.person)
+        return Source(self.data, self.target, columns, classes, *of_rows)
 
     def budget(self) -> Ledger | None:
         """The budget that the release is charged to, if one is named."""
@@ -340,14 +383,12 @@ class Request:
         given = {name: value for name in _LEAST if (value := getattr(self, name)) is not None}
         return replace(EFFORTS[self.effort], **given)
 
-    @property
-    def curve_epsilons(self) -> tuple[float, ...]:
-        """Epsilons of the accuracy's curve: from a tenth of the target to ten times as much."""
+    def epsilons_around(self, epsilon: float) -> tuple[float, ...]:
+        """Epsilons of the accuracy's curve: from a tenth of this one to ten times as much."""
         points = self.limits.points
         powers = [2 * place / (points - 1) - 1 for place in range(points)]
         return tuple(
-            self.epsilon if power == 0 else float(f"{self.epsilon * 10**power:.2g}")
-            for power in powers
+            epsilon if power == 0 else float(f"{epsilon * 10**power:.2g}") for power in powers
         )
 
     # As a file ---------------------------------------------------------------------------
@@ -393,6 +434,8 @@ class Request:
         changed = {name: value for name, value in given.items() if value is not None}
         for name in changed:
             checks.one_of("setting", name, _NAMES)
+        if not changed.keys().isdisjoint(_PROMISES):
+            changed = {**dict.fromkeys(_PROMISES), **changed}
         if "columns" in changed:
             changed = {"described": {}, "read_from_data": False, **changed}
         return replace(self, **changed)
@@ -403,7 +446,8 @@ class Request:
             parts = [self.mechanism]
         else:
             data = os.path.basename(self.data).split(".")[0] if "." in self.data else self.data
-            parts = [data, self.model, f"epsilon-{self.epsilon:g}"]
+            promised = f"epsilon-{self.epsilon:g}" if self.risk is None else str(self.risk)
+            parts = [data, self.model, promised]
         return re.sub(r"[^A-Za-z0-9_.]+", "-", "-".join(["assessment", *parts])).strip("-.")
 
     def settings(self) -> dict[str, str | int | float | bool | None]:

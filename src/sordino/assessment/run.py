@@ -116,7 +116,13 @@ class _Stages:
         )
 
     def question(
-        self, request: Request, title: str, delta: float, reason: str, claim: Claim | None = None
+        self,
+        request: Request,
+        title: str,
+        epsilon: float,
+        delta: float,
+        reason: str,
+        claim: Claim | None = None,
     ) -> Question:
         """What was asked: of a release, or what a mechanism claims."""
         root = self.directory.root
@@ -127,7 +133,7 @@ class _Stages:
             target=request.target,
             model="" if claim else request.model,
             method="" if claim else request.method,
-            epsilon=claim.epsilon if claim else request.epsilon,
+            epsilon=epsilon,
             delta=delta,
             delta_reason=reason,
             relation=claim.relation if claim else Relation.REPLACE_ONE,
@@ -135,6 +141,7 @@ class _Stages:
             effort=request.effort,
             mechanism=(request.mechanism or "") if claim else "",
             settings=request.settings(),
+            asked="" if request.risk is None else request.risk.words,
             rerun=f"sordino assess {study} --out {again}{' --run-code' * request.runs_code}",
         )
 
@@ -263,7 +270,10 @@ def _assess(
         # Code that cannot be told from other code may have changed: the result is not of it.
         attack = stages.do("attack_mechanism", Attack, work, again=known is None)
         assessment = Assessment(
-            stages.question(request, f"the mechanism {target.name}", claim.delta, reason, claim),
+            stages.question(
+                *(request, f"the mechanism {target.name}", claim.epsilon, claim.delta),
+                *(reason, claim),
+            ),
             *(None, None, None, None, None),
             attacks=(attack,),
             caveats=(f"Nothing is proved. {_LITTLE}",),
@@ -278,11 +288,13 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     from sordino.assessment.pages import verified
     from sordino.assessment.plan import AssessmentPlan
     from sordino.assessment.stages import attack, measure, prove, release
+    from sordino.data.persons import new_secret
     from sordino.report.result import Attack, Estimated, OwnNoise, Proved, Release
 
     directory = stages.directory
     with stages.always("read"):
-        plan = AssessmentPlan.of(request)
+        secret = directory.secret or new_secret()
+        plan = AssessmentPlan.of(request, secret)
         measure.check(plan)
         attack.check(plan)
         if not directory.released and directory.charged_bundle() is None:
@@ -292,7 +304,7 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     def do(stage: str, kind: type[_Result], work: Callable[..., _Result], **more: Any) -> _Result:
         return stages.do(stage, kind, lambda place, tell: work(plan, place, tell, **more))
 
-    with directory.opened(request, plan.fingerprint):
+    with directory.opened(request, plan.fingerprint, secret if plan.persons_counted else b""):
         # Cheap, and files may have been changed: proved anew every time.
         proved = stages.do("prove", Proved, lambda work, tell: prove.prove(plan), again=True)
         own = do("own_noise", OwnNoise, measure.own_noise, client=client)
@@ -303,9 +315,9 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
         )
 
         def assessment(released: Release) -> Assessment:
-            rows = plan.D.rows
+            asked = plan.title, plan.epsilon, *request.delta_and_reason(plan.D.rows)
             return Assessment(
-                question=stages.question(request, plan.title, *request.delta_and_reason(rows)),
+                question=stages.question(request, *asked),
                 records=plan.records,
                 proved_parts=proved,
                 release=released,
@@ -345,8 +357,8 @@ def _caveats(
     for what in () if proved.guarantee is None else proved.guarantee.not_covered:
         if what not in records.reads_private_data:
             yield f"Not covered by the guarantee: {what}."
-    if plan.request.max_rows_per_person == 1:
-        yield "The guarantee is for one record, unless --max-rows-per-person says more."
+    if not records.persons:  # else it is among the notes
+        yield f"{plan.about_persons[0].upper()}{plan.about_persons[1:]} (--max-rows-per-person)."
     yield "Settings chosen by trying them on these records are not covered (use `sordino.tune`)."
     entry = json.loads(released.certificate)["ledger_entry"] if released.certificate else None
     charged = "No ledger was charged." if entry is None else f"Charged to a ledger, entry {entry}."

@@ -33,7 +33,7 @@ class _Format(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Questions(options.RecordOptions):
+class _Questions(options.Promised, options.RecordOptions):
     """What a study file says as well, by the same names; what is None was not given."""
 
     model: Annotated[str | None, option(PROMISE, "**logistic**, **svm** or **mlp**.")] = None
@@ -42,6 +42,7 @@ class _Questions(options.RecordOptions):
     method: Annotated[str | None, METHOD] = None
     l2: Annotated[float | None, L2] = None
     max_rows_per_person: Annotated[int | None, options.ROWS_PER_PERSON] = None
+    person: Annotated[str | None, options.PERSON] = None
     ledger: options.LedgerFile = None
     dataset: options.DatasetName = None
     seeds: Annotated[int | None, option(_EFFORT, "Of the grid that measures SGD's noise.")] = None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from sordino import checks
 from sordino.cli import tables
-from sordino.cli.options import RUN, All, Json, Plot, RunOptions, from_fields, option
+from sordino.cli.options import RUN, All, Json, Plot, Promised, RunOptions, from_fields, option
 from sordino.cli.terminal import print_json, say, track
 
 if TYPE_CHECKING:
@@ -30,29 +30,10 @@ class _Unknown(StrEnum):
     BATCH_SIZE = "batch-size"
 
 
-_TARGET = "What is promised: one of these"
-
-
 @from_fields
 def calibrate(
     given: RunOptions,
-    epsilon: Annotated[float | None, option(_TARGET, "At most this epsilon at --delta.")] = None,
-    advantage: Annotated[
-        str | None,
-        option(_TARGET, "The best guess of membership: at most so much above chance.", metavar="A"),
-    ] = None,
-    detection: Annotated[
-        str | None,
-        option(_TARGET, "Detection at a rate of false alarms, as 0.02@0.01.", metavar="D@RATE"),
-    ] = None,
-    reconstruction: Annotated[
-        str | None,
-        option(
-            _TARGET,
-            "Success in guessing a secret, at the chance without the model, as 0.05@0.01.",
-            metavar="S@CHANCE",
-        ),
-    ] = None,
+    promise: Promised,
     find: Annotated[_Unknown, option(RUN, "The least noise; the most of others.")] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
     plot: Plot = None,
@@ -74,8 +55,7 @@ def calibrate(
     `sordino calibrate --detection 0.02@0.01 --delta 1e-5 --sample-rate 0.01 --steps 1000 --sampling
     poisson`
     """
-    risks = {"advantage": advantage, "detection": detection, "reconstruction": reconstruction}
-    target, inputs = _target({"epsilon": epsilon, **risks})
+    target, inputs = promise.promised, promise.given
     ratio, counts = None, []
     if find is _Unknown.NOISE:
         if noise_multiplier is not None:
@@ -97,7 +77,7 @@ def calibrate(
         if best is not None:
             sign = ">=" if find is _Unknown.NOISE else "="
             result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
-            if epsilon is None and best.profile is not None:
+            if promise.epsilon is None and best.profile is not None:
                 proved = tables.number(best.profile.epsilon(given.delta))
                 result += f" That is epsilon <= {proved} at delta {given.delta:g}."
         budget = f"Budget: {_in_words(target, given)}"
@@ -109,24 +89,6 @@ def calibrate(
     if plot is not None:
         _plot(given, target, counts, plot, everything)
         say(*[""] * (not json), f"Figure: {plot}", err=json)
-
-
-def _target(promised: dict[str, Any]) -> tuple[float | RiskTarget, dict[str, object]]:
-    """The one thing that is promised, and as it was given."""
-    chosen = {name: value for name, value in promised.items() if value is not None}
-    names = ", ".join(f"--{name}" for name in promised)
-    if not chosen:
-        checks.fail_missing("--epsilon E", "or another target", f"One of {names}.")
-    if len(chosen) > 1:
-        first, name, *_ = chosen
-        hint = "Promise one of them, and look at the other with `sordino account`."
-        checks.fail(name, chosen[name], f"not to be given beside --{first}", hint)
-    ((name, value),) = chosen.items()
-    if name == "epsilon":
-        return value, chosen
-    from sordino.accounting.risk import RiskTarget
-
-    return RiskTarget.of_option(name, value), chosen
 
 
 def _in_words(target: float | RiskTarget, given: RunOptions) -> str:

@@ -88,8 +88,9 @@ def describe(
     """Print a description of your own table, to be edited before it is used.
 
     Its bounds, levels and classes are READ FROM THE DATA: replace each by what is known without
-    looking. What looks like identifiers, people, dates or codes is remarked upon. Then pass it as
-    `--columns` to `sordino assess`, `release`, `measure` or `audit`.
+    looking. What looks like identifiers, people, dates or codes is remarked upon, and the column by
+    which rows per person may be counted is proposed. Then pass it as `--columns` to
+    `sordino assess`, `release`, `measure` or `audit`.
 
     Example: `sordino data describe patients.csv --target ill > columns.toml`
     """

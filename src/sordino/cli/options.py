@@ -21,6 +21,7 @@ from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.dp_sgd import NoisySteps
+    from sordino.accounting.risk import RiskTarget
     from sordino.proofs.proof import Released
     from sordino.proofs.steps import Run
     from sordino.release.ledger import Ledger
@@ -81,16 +82,19 @@ class RecordOptions:
     data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 
-    def source(self) -> Source | None:
+    def source(self, person: str | None = None) -> Source | None:
         """The records, checked but not read; options about them mean nothing without --data."""
         about = (self.target, self.columns, self.classes, self.data_norm)
         if self.data is not None:
-            return Source(self.data, *about, self.data_dir)
-        if any(each is not None for each in about):  # a directory of raw files does no harm
+            return Source(self.data, *about, self.data_dir, person)
+        if any(
+            each is not None for each in (*about, person)
+        ):  # a directory of raw files does no harm
             checks.fail_missing("--data NAME|FILE", "with options about it", LIST)
         return None
 
 
+PERSON = option(RECORDS, "Tells a file's persons apart, to count their rows.", metavar="COLUMN")
 MODEL = option(PROMISE, "What is trained.")
 METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show_default=False)
 L2_HELP = "Weight of (l2/2) ||w||^2."
@@ -149,11 +153,49 @@ def from_fields(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+_ADVANTAGE = "The best guess of membership: at most so much above chance."
+_DETECTION = "Detection at a rate of false alarms, as 0.02@0.01."
+_SUCCESS = "Success in guessing a secret, at its chance without the model, as 0.05@0.01."
+
+
 @dataclass(frozen=True, kw_only=True)
-class Promise:
+class Promised:
+    """What is promised: an epsilon, or one risk that epsilon follows from."""
+
+    epsilon: Annotated[float | None, option(PROMISE, "At most this, at --delta.")] = None
+    advantage: Annotated[str | None, option(PROMISE, _ADVANTAGE, metavar="A")] = None
+    detection: Annotated[str | None, option(PROMISE, _DETECTION, metavar="D@RATE")] = None
+    reconstruction: Annotated[str | None, option(PROMISE, _SUCCESS, metavar="S@CHANCE")] = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The one thing that is promised, by its name, as it was given; checked."""
+        each = {field.name: getattr(self, field.name) for field in fields(Promised)}
+        chosen = {name: value for name, value in each.items() if value is not None}
+        names = ", ".join(f"--{name}" for name in each)
+        if not chosen:
+            checks.fail_missing("--epsilon E", "or another target", f"One of {names}.")
+        if len(chosen) > 1:
+            first, name, *_ = chosen
+            hint = "Promise one of them, and look at the other with `sordino account`."
+            checks.fail(name, chosen[name], f"not to be given beside --{first}", hint)
+        return chosen
+
+    @property
+    def promised(self) -> float | RiskTarget:
+        """What `given` says."""
+        ((name, value),) = self.given.items()
+        if name == "epsilon":
+            return float(value)
+        from sordino.accounting.risk import RiskTarget
+
+        return RiskTarget.of_option(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Promise(Promised):
     """What is trained and promised; checked before any record is read."""
 
-    epsilon: Annotated[float, option(PROMISE, "The budget you promise, such as 1.0.")]
     model: Annotated[ModelName, MODEL] = ModelName.LOGISTIC
     delta: Delta = None
     relation: Annotated[str, RELATION] = Relation.REPLACE_ONE.value
@@ -163,7 +205,8 @@ class Promise:
     public_rows: PublicRows = None
 
     def __post_init__(self) -> None:
-        checks.positive("epsilon", self.epsilon, "Pass the budget you promise, such as 1.0.")
+        if isinstance(promised := self.promised, float):
+            checks.positive("epsilon", promised, "Pass the budget you promise, such as 1.0.")
         if self.delta is not None and not 0 < self.delta < 1:
             checks.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
         object.__setattr__(self, "relation", relation(self.relation).value)
@@ -186,7 +229,11 @@ class Promise:
         """The model to fit."""
         from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 
-        settings = asdict(self)
+        names = {each.name for each in fields(Promised)}
+        settings = {name: value for name, value in asdict(self).items() if name not in names}
+        promised = self.promised
+        asked = "epsilon" if isinstance(promised, float) else "target"
+        settings[asked] = promised if asked == "epsilon" else str(promised)
         svm = settings.pop("model") == ModelName.SVM
         settings |= {"data_norm": prepared.data_norm, "classes": prepared.classes}
         return (PrivateLinearSVC if svm else PrivateLogisticRegression)(**settings)

@@ -32,6 +32,7 @@ class _TuningName(StrEnum):
 def release(
     records: RecordOptions,
     promise: Promise,
+    person: Annotated[str | None, options.PERSON] = None,
     out: Annotated[str | None, option(OUTPUT, "Bundle, a new directory.", metavar="DIR")] = None,
     tuning: Annotated[_TuningName, option(PROMISE, "Tried on the records.")] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
@@ -51,6 +52,9 @@ def release(
 
     `sordino release --data breast-cancer --epsilon 2 --out model`
 
+    `sordino release --data breast-cancer --advantage 0.05 --out model` promises that nobody guesses
+    membership more than 0.05 better than by chance; epsilon follows.
+
     `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
@@ -61,7 +65,7 @@ def release(
         checks.fail_missing("--out DIR", "", "Or pass --dry-run.")
     place = None if out is None else bundle.check_target(out, "--out")
     sign = _signer(sign_with)
-    source = records.source()
+    source = records.source(person)
     if source is None:
         checks.fail_missing("--data NAME|FILE", "", options.LIST)
     from sordino.assessment import history
@@ -69,7 +73,7 @@ def release(
     console = terminal.errors()
     with terminal.plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {source.data}"):
-            prepared = source.read()
+            prepared = source.read(persons=True)
         history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
@@ -79,6 +83,7 @@ def release(
         with busy(console, f"Training on {source.data}"):
             estimator.fit_and_save(
                 *(prepared.X, prepared.y, place),
+                persons=prepared.persons,
                 sign=sign,
                 preprocessing=prepared.reads_private_data,
                 columns=prepared.description,
@@ -86,7 +91,9 @@ def release(
             )
         history.add(source)
         # What the person at the keyboard should know, and nobody else.
-        for note in prepared.notes:
+        evidence = estimator.certificate_.evidence
+        about = evidence.about_persons if evidence is not None and source.is_file else ()
+        for note in (*prepared.notes, *about):
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
             accuracy = f"accuracy {estimator.score(test.X, test.y):.4f}"
@@ -124,26 +131,33 @@ def _preview(estimator: Any, prepared: Prepared, book: Ledger | None, *, as_json
         If too little is left in the ledger.
     """
     # The first half of `fit`; `estimator.preview` does this too, but tells the guarantee only.
-    fitting = estimator._prepare(prepared.X, prepared.y)
+    fitting = estimator._prepare(prepared.X, prepared.y, prepared.persons)
     payment = fitting.payment(estimator)
     left = None
     if book is not None and payment.charge is not None:
         left = f"{book.dataset!r} would have {book.status().after(payment.charge).left}"
     guarantee = fitting.proof.guarantee(fitting.plan.task.delta)
+    target = estimator._target()
+    asked = None if target is None else target.words
     model, noise = type(estimator).__name__, fitting.plan.evidence.facts()["noise"]
     not_covered = [*guarantee.not_covered, *prepared.reads_private_data]
+    (persons,) = fitting.plan.evidence.about_persons
     if as_json:
         promise = pick(guarantee, "epsilon", "delta", "relation", "unit")
         promise["relation"] = guarantee.relation.value
         first = {"dry_run": True, "model": model, "method": fitting.plan.method, **promise}
-        print_json({**first, "noise": noise, "not_covered": not_covered, "ledger": left})
+        first["asked_for"] = asked
+        last = {"persons": persons, "not_covered": not_covered, "ledger": left}
+        print_json({**first, "noise": noise, **last})
         return
     say(
         "DRY RUN: nothing was trained, recorded or written.",
         f"Model: {model}, by method {fitting.plan.method}",
         f"Promise: epsilon <= {rounded(guarantee.epsilon)} at delta = {rounded(guarantee.delta)}",
+        *[f"Asked for: {asked}, which gives this epsilon"] * (asked is not None),
         f"For whom: {guarantee.unit}, {guarantee.relation.value}",
         f"Noise: {noise}",
+        f"Persons: {persons}",
         *(f"NOT COVERED: {what}" for what in not_covered),
         f"Ledger: {left or 'none is charged'}",
     )

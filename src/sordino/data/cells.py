@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino.data.columns import Column, Label
+from sordino.data.frames import MISSING
 from sordino.data.sources import DataError
 from sordino.types import Array, Floats, Ints
 
@@ -122,6 +123,23 @@ class Cells:
             hint = "Add its label to the classes, or drop it."
             self._refuse_target(f"has none of the classes in row {_first(places < 0)}", hint)
         return spelled(classes)[places]
+
+    def persons(self) -> Ints:
+        """One number a row, the same for cells that read the same, blanks around them aside.
+
+        A row of nobody could be anybody's, beyond all counting: it is refused.
+        """
+        index: dict[str, int] = {}
+        words = (None if value is None else _word(value) for value in self._values)
+        known = (
+            -1 if word is None or word in MISSING else index.setdefault(word, len(index))
+            for word in words
+        )
+        codes = np.array([*known, -1], dtype=np.int64)[self._codes]
+        if (codes < 0).any():
+            why = f"tells persons apart and has none in row {_first(codes < 0)}"
+            raise Unusable(self.name, why, "Fill it, or drop the row.")
+        return codes
 
     def _refuse_target(self, why: str, hint: str) -> NoReturn:
         raise Unusable(self.name, f"is the target and {why}", hint)
@@ -331,6 +349,33 @@ def _look_of_numbers(whole: Floats, there: int, zeros_in_front: bool) -> Look | 
     if zeros_in_front or (alike and often):
         return Look.CODES
     return Look.FEW_CODES if often and many <= 20 else None
+
+
+_NAMED_ID = re.compile(
+    r"(.*[\W_])?(patient|person|customer|client|user|subject|member|employee|student|pupil"
+    r"|participant|respondent|individual|citizen)(?P<id>[\W_]?(id|no|nr|num|number|code|key))?",
+    re.IGNORECASE,
+)
+
+
+def persons_likely(name: str, cells: Cells, kind: Look | None) -> int:
+    """How likely a column tells people with several rows apart: 2 by its name, 1 by its cells.
+
+    READS PRIVATE DATA. By its name only where what it holds could do that: more than two values,
+    some of them again, and whole numbers if they are numbers.
+    """
+    named = _NAMED_ID.fullmatch(name)
+    try:
+        there, many = int(np.count_nonzero(~cells.missing)), len(cells.words)
+        whole = (
+            not cells.numeric or (cells.numbers == np.round(cells.numbers))[~cells.missing].all()
+        )
+    except Unusable:
+        return 0
+    few_each = there <= _MOST_ROWS_EACH * many
+    if named and whole and 2 < many < there and (named["id"] or few_each):
+        return 2
+    return int(kind is Look.PEOPLE)
 
 
 def describe_looks(looks: Mapping[str, Look], names: Sequence[str]) -> str:

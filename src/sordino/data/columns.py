@@ -5,15 +5,13 @@ release that uses them leaks nothing through them. They are kept in a TOML file:
 
     target = "income"
     classes = ["<=50K", ">50K"]
+    person = "patient"
 
     [columns.age]
     bounds = [0, 120]
 
     [columns.sex]
     levels = ["Female", "Male"]
-
-    [columns.patient]
-    ignore = true
 
 The order of the columns is part of the description: rows are prepared in it, whatever the order in
 a file. `read_from_data = true` says that all this is a draft which was read off the rows.
@@ -26,7 +24,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,9 @@ Label = str | int | float | bool
 
 _ONE_KEY = "Give bounds = [low, high], levels = [...] or ignore = true."
 _DRAFT = "Delete the next line when all of this is public knowledge."
+_DRAFT_PERSON = "Does it tell persons apart? Rows are counted by it. If not, delete the next line."
 NOT_THE_TARGET = ("not to describe the target", "Give classes = [...] instead.")
+_NOT_LEARNED = "It tells persons apart, and nothing is learned from it."
 _LINE = 80
 
 
@@ -88,16 +88,27 @@ class Columns:
         What is known of the others, by name, in the order in which they become numbers.
     read_from_data
         Whether all this was read off the rows, and nobody has declared it public since.
+    person
+        Name of the column that tells persons apart, so that their rows can be counted; nothing is
+        learned from it.
     """
 
     target: str | None = None
     classes: tuple[Label, ...] | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     read_from_data: bool = False
+    person: str | None = None
 
     def __post_init__(self) -> None:
         if self.target is not None and self.target in self.columns:
             checks.fail("columns", self.target, *NOT_THE_TARGET)
+        if self.person is None:
+            return
+        shown = "[not shown]" if self.read_from_data else repr(printable(self.person, 60))
+        if self.person == self.target:
+            checks.fail("person", shown, "not to be the target", _NOT_LEARNED)
+        if self.person in self.features:
+            checks.fail("person", shown, "not to be a column with bounds or levels", _NOT_LEARNED)
 
     @classmethod
     def from_file(cls, path: str | Path) -> Columns:
@@ -113,11 +124,12 @@ class Columns:
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
-            keys = ("read_from_data", "target", "classes", "columns")
+            keys = ("read_from_data", "target", "classes", "person", "columns")
             checks.one_of("key of the description", key, keys)
-        target = given.get("target")
-        if target is not None and not isinstance(target, str):
-            checks.fail("target", target, "to be the name of a column, in quotes")
+        target, person = given.get("target"), given.get("person")
+        for key, value in (("target", target), ("person", person)):
+            if value is not None and not isinstance(value, str):
+                checks.fail(key, value, "to be the name of a column, in quotes")
         classes = given.get("classes")
         described = given.get("columns", {})
         if not isinstance(described, Mapping):
@@ -132,6 +144,7 @@ class Columns:
                 for place, (name, column) in enumerate(described.items(), 1)
             },
             draft,
+            person,
         )
 
     def to_toml(self, heading: str = "", remarks: Mapping[str, str] | None = None) -> str:
@@ -150,6 +163,8 @@ class Columns:
         lines += _comment(remarks.get(self.target or "", ""))
         lines += [f"target = {_value(self.target)}"] if self.target is not None else []
         lines += [f"classes = {_listed(self.classes)}"] if self.classes is not None else []
+        lines += _comment(_DRAFT_PERSON) if self.read_from_data and self.person else []
+        lines += [f"person = {_value(self.person)}"] if self.person is not None else []
         for name, column in self.columns.items():
             lines += ["", f"[columns.{toml_key(name, escaped=True)}]"]
             lines += _comment(remarks.get(name, ""))
@@ -160,6 +175,14 @@ class Columns:
             else:
                 lines.append("ignore = true")
         return "\n".join(lines) + "\n"
+
+    def with_person(self, person: str | None) -> Columns:
+        """The same with the column that somebody named beside it, if they agree."""
+        if person is None:
+            return self
+        if self.person not in (None, person):
+            checks.fail("person", person, "to be the column that the description names")
+        return replace(self, person=person)
 
     @property
     def features(self) -> dict[str, Column]:

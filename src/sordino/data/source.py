@@ -7,7 +7,7 @@ import os
 import shlex
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sordino import checks
 from sordino.errors import InvalidArgument
@@ -15,7 +15,9 @@ from sordino.errors import InvalidArgument
 if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.data.columns import Columns, Label
+    from sordino.data.persons import Persons
     from sordino.data.table_file import UserTable
+    from sordino.types import Ints
 
 _ADVICE = {
     "draft": "{columns} is a draft: correct it, then delete read_from_data = true",
@@ -25,6 +27,10 @@ _ADVICE = {
 }
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
+_NOT_COUNTED = (
+    "Rows per person are not counted here: neighbouring datasets differ in one row, not in all "
+    "rows of one person."
+)
 LEAST_ROWS = 50
 """Rows of a file, below which nothing can be held out and learned from the rest."""
 
@@ -51,6 +57,8 @@ class Prepared:
         Rows that no training sees, where there are some.
     advice
         How to prepare them without reading so much off them; empty if nothing can be done.
+    persons
+        Whose each row is, where a column tells.
     """
 
     X: Any
@@ -62,6 +70,17 @@ class Prepared:
     description: str = ""
     test: Dataset | None = None
     advice: str = ""
+    persons: Persons | None = None
+
+    def take(self, places: Ints) -> Self:
+        """Some of the rows."""
+        X = self.X.iloc[places] if hasattr(self.X, "iloc") else self.X[places]
+        persons = None if self.persons is None else self.persons.take(places)
+        return replace(self, X=X, y=self.y[places], persons=persons)
+
+    def cut(self, most: int) -> Self:
+        """At most so many rows of everybody, drawn at random; all, where no column tells."""
+        return self if self.persons is None else self.take(self.persons.cut(most))
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,8 @@ class Source:
         the labels there can be, as "no,yes" or one by one.
     data_norm
         Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
+    person
+        Of a file: the column that tells persons apart, unless the description names it.
     """
 
     data: str
@@ -85,6 +106,7 @@ class Source:
     classes: str | tuple[Label, ...] | None = None
     data_norm: float | None = None
     data_dir: str | None = None
+    person: str | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
@@ -96,6 +118,7 @@ class Source:
             known = self.described()  # checks them, whether or not a target is missing
             if self.target is None and known.target is None:
                 checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
+            replace(known, target=self.target or known.target)  # which may not be the person's
         else:
             self._check_name()
 
@@ -115,6 +138,7 @@ class Source:
             raise InvalidArgument(f"{error} {files}", "data") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
+        given["person"] = self.person
         for option, value in given.items():
             if value is not None:
                 checks.fail(f"--{option}", value, f"to be left out for {name}")
@@ -126,6 +150,7 @@ class Source:
         known = self.columns or Columns()
         if isinstance(known, str):
             known = Columns.from_file(known)
+        known = known.with_person(self.person)
         if self.classes is None:
             return known
         if known.classes is not None:
@@ -139,17 +164,29 @@ class Source:
         """What describes the columns."""
         return self.columns if isinstance(self.columns, str) else "The study"
 
-    def read(self) -> Prepared:
-        """Read and prepare the records; what that takes from them is warned about."""
+    def read(self, *, persons: bool = False, secret: bytes | None = None) -> Prepared:
+        """Read and prepare the records; what that takes from them is warned about.
+
+        Parameters
+        ----------
+        persons
+            Whether the caller counts rows per person (`Prepared.cut`); if it does not, and a column
+            tells persons apart, that is warned about.
+        secret
+            Of the draws about persons; None takes a new one.
+        """
         if not self.is_file:
             return self._read_named()
         import pandas as pd
 
         from sordino.data import table_file
         from sordino.data.cells import Unusable
+        from sordino.data.persons import Persons, new_secret
         from sordino.data.sources import DataError
 
         known = self.described()
+        if known.person is not None and not persons:
+            warnings.warn(_NOT_COUNTED, stacklevel=2)
         try:
             table = table_file.read(self.data, self.target, known)
         except Unusable as error:
@@ -177,6 +214,9 @@ class Source:
             (*table.notes, _clipping(norm)),
             replace(known, target=self.target or known.target).to_toml() if public else "",
             advice="" if public else self._advice(known, table),
+            persons=Persons(table.persons, secret or new_secret())
+            if persons and table.persons is not None
+            else None,
         )
 
     def _describe(self, known: Columns) -> str:
@@ -212,33 +252,35 @@ class Source:
         return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
 
 
-def held_out(prepared: Prepared, percent: int = 20) -> tuple[Any, Any, Any, Any]:
-    """Return (rows, labels) to train on and (rows, labels) to test with.
+def held_out(prepared: Prepared, percent: int = 20) -> tuple[Prepared, Any, Any]:
+    """Return the records to train on, and rows and labels to test with.
 
     A dataset by name has its own test rows. Of a file, `percent` % are drawn by position: which
-    ones depends on the number of records, not on what they hold.
+    ones depends on the number of records, not on what they hold. Where persons are told apart,
+    nobody is on both sides (`Persons.split`).
 
     Raises
     ------
     InvalidArgument
         If there are too few rows to do so, or one class only to learn.
     """
-    X, y, test = prepared.X, prepared.y, prepared.test
-    if test is not None:
-        return X, y, test.X, test.y
+    if (test := prepared.test) is not None:
+        return prepared, test.X, test.y
     from sordino.data import preprocess
 
-    rows = len(y)
+    rows, persons = len(prepared.y), prepared.persons
     if rows < LEAST_ROWS:
         checks.fail("rows", rows, f">= {LEAST_ROWS}", f"{percent} % are held out to test.")
-    kept, held = preprocess.shuffled(rows, 100 - percent, "assess")
-    if len(set(y[kept].tolist())) < 2:
+    if persons is None:
+        kept, held = preprocess.shuffled(rows, 100 - percent, "assess")
+    else:
+        kept, held = persons.split(100 - percent)
+    if not len(held):
+        checks.fail("rows", rows, "to be of more persons", f"{percent} % are held out to test.")
+    train, test_part = prepared.take(kept), prepared.take(held)
+    if len(set(train.y.tolist())) < 2:
         checks.fail("labels", f"[{len(kept)} records]", "to be of more than one class")
-    return _rows(X, kept), y[kept], _rows(X, held), y[held]
-
-
-def _rows(X: Any, positions: Any) -> Any:
-    return X.iloc[positions] if hasattr(X, "iloc") else X[positions]
+    return train, test_part.X, test_part.y
 
 
 def names_file(data: str, directory: str = "") -> bool:

@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,20 @@ import numpy.typing as npt
 
 from sordino import _cost, checks
 from sordino.data import frames
-from sordino.data.cells import MANY, Cells, Look, Unusable, describe_looks, look, spelled
+from sordino.data.cells import (
+    MANY,
+    Cells,
+    Look,
+    Unusable,
+    describe_looks,
+    look,
+    persons_likely,
+    spelled,
+)
 from sordino.data.columns import NOT_THE_TARGET, Column, Columns, Label, feature_names
 from sordino.data.sources import DataError
 from sordino.errors import PrivacyLeakWarning, printable, without_cells
-from sordino.types import Floats
+from sordino.types import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +49,8 @@ _DESCRIBED = """\
 READ FROM THE DATA: used as it is, this leaks, and no guarantee covers it. Keep it private, and \
 replace it by what is known without looking, such as [0, 120] for an age.
 A column has bounds = [low, high], levels = [...] or ignore = true. Missing values need no care, \
-missing labels do. The promise is for one row: --max-rows-per-person changes that."""
+missing labels do. The promise is for one row: --max-rows-per-person changes that, and a column \
+that tells persons apart (person = "...") has rows counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +74,8 @@ class UserTable:
         labels has to say so.
     notes
         How every such table is prepared, in words; they do not depend on the records.
+    persons
+        One number a row, the same for rows of one person; None if no column tells.
     """
 
     X: Floats
@@ -72,6 +84,7 @@ class UserTable:
     classes: tuple[str | int | float, ...] | None
     reads_private_data: tuple[str, ...]
     notes: tuple[str, ...]
+    persons: Ints | None = None
 
 
 def read(path: str | Path, target: str | None = None, columns: Columns | None = None) -> UserTable:
@@ -86,7 +99,7 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     columns
         What is publicly known. What it leaves out is read off the rows, with a
         `PrivacyLeakWarning`; such columns come last. A draft (`read_from_data`) is warned about
-        as well.
+        as well. Its `person` is no feature; rows are told apart by it, and none is cut here.
 
     Raises
     ------
@@ -98,14 +111,18 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     known = columns or Columns()
     target, names = _checked(path, target, known)
     words = _word_columns(known) | ({target} if _words(known.classes) else set())
+    person, left_out = known.person, {*known.ignored}
+    if person is not None:
+        words, left_out = words | {person}, left_out - {person}
     with _no_cells(path):
-        frame = frames.read(path, names, words=words, leave_out=known.ignored)
+        frame = frames.read(path, names, words=words, leave_out=left_out)
         public = {target, *_declared(known)}
         cells = {
             name: Cells(frames.column_name(name, names, public), frame[name])
             for name in frame.columns
         }
         y = cells.pop(target).labels(known.classes)
+        persons = None if person is None else cells.pop(person).persons()
         inferred = {name: cells[name].inferred() for name in cells if name not in known.columns}
         for name, column in inferred.items():
             if column.levels is not None and cells[name].identifies:
@@ -122,6 +139,7 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         parts = [*_reads(known.columns, names)]
         parts += ["which columns are left out"] if known.ignored else []
         parts += ["which classes there are"] if known.classes is not None else []
+        parts += ["which column tells persons apart"] if known.person is not None else []
         source = "drafted from the rows by `sordino data describe` and not declared public"
         reads = (*([f"{', '.join(parts)}: {source}"] if parts else []), *reads)
     if reads:
@@ -138,6 +156,7 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         None if known.classes is None else tuple(spelled(known.classes).tolist()),
         reads,
         _notes(described, names, known),
+        persons,
     )
 
 
@@ -215,7 +234,7 @@ def draft(path: str | Path, target: str) -> _Draft:
     """Describe a table AS ITS ROWS ARE.
 
     A column that `read` would refuse, or that looks like identifiers, people or dates, is ignored
-    there, with a remark.
+    there, with a remark; one that looks most like people is proposed to count rows by.
     """
     target, names = _checked(path, target, Columns())
     with _no_cells(path):
@@ -227,15 +246,22 @@ def draft(path: str | Path, target: str) -> _Draft:
             for name in coded:
                 codes[name] = Cells("", written[name]).words.difference(frames.MISSING)
         labels = Cells(frames.column_name(target, names, {target}), frame.pop(target))
-        described, remarks, seen = {}, {}, {}
+        described, remarks, seen, likely = {}, {}, {}, {}
         for name in frame.columns:
             cells = Cells("", frame[name])
             if kind := look(cells, name in coded):
                 seen[name] = kind
+            likely[name] = persons_likely(name, cells, kind)
             described[name], remarks[name] = _drafted_column(cells, kind, codes.get(name, set()))
         if empty := np.count_nonzero(labels.missing):
             remarks[target] = f"Fill or drop records without a label: {empty:,} of {len(frame):,}."
-        drafted = Columns(target, labels.classes(), described, read_from_data=True)
+        person = max(likely, key=lambda name: likely[name], default=None)  # the first of equals
+        if person is not None and not likely[person]:
+            person = None
+        if person is not None:  # also left out, should somebody delete the line
+            described[person], seen[person] = Column(ignore=True), Look.PEOPLE
+            remarks[person] = Look.PEOPLE.remark
+        drafted = Columns(target, labels.classes(), described, True, person)
     toml = drafted.to_toml(_DESCRIBED, remarks)
     return _Draft(toml, describe_looks(seen, names), Look.PEOPLE in seen.values())
 
@@ -247,7 +273,9 @@ def _no_cells(what: str | Path) -> AbstractContextManager[None]:
 
 def _declared(known: Columns) -> Collection[str]:
     """Names that somebody declared public: a draft's are the file's own."""
-    return () if known.read_from_data else known.columns
+    if known.read_from_data:
+        return ()
+    return [*known.columns, *([] if known.person is None else [known.person])]
 
 
 def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
@@ -262,6 +290,10 @@ def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str,
     _check_described(known.columns, named, drafted=known.read_from_data)
     if chosen in known.columns:
         checks.fail("columns", chosen, *NOT_THE_TARGET)
+    if known.person is not None:
+        shown = "[not shown]" * known.read_from_data
+        frames.known_column("person", known.person, named, shown)
+        replace(known, target=chosen)  # a target beside the description is no person either
     return chosen, names
 
 

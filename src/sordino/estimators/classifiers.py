@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from threadpoolctl import threadpool_limits
 
 from sordino import checks
+from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
 from sordino.errors import NotApplicable, printable
@@ -35,6 +36,7 @@ from sordino.estimators.fit import (
     Scaling,
     Settings,
     Task,
+    content_digest,
     mark_entry,
 )
 from sordino.estimators.inputs import unquoted
@@ -77,6 +79,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     _kind: str
     epsilon: float
     delta: float | None
+    target: str | None
     relation: Relation | str
     method: str
     l2: float
@@ -100,6 +103,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
+        target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,
@@ -129,7 +133,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # Fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
         """Train, add the noise the promise needs, and keep only what may be published.
 
         Parameters
@@ -139,6 +143,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             Rows longer than `data_norm` are scaled down to it, each on its own.
         y
             Labels.
+        persons
+            Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
+            drawn by the operating system, and the certificate says that somebody counted.
 
         Returns
         -------
@@ -157,7 +164,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         """
         before = dict(self.__dict__)
         try:
-            planned = self._prepare(X, y)
+            planned = self._prepare(X, y, persons)
             # Asked before the hours of training, and again, for good, before the model leaves.
             payment = planned.payment(self)
             weights = self._train(planned)
@@ -170,7 +177,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise
         return self
 
-    def preview(self, X: Any, y: Any) -> Guarantee:
+    def preview(self, X: Any, y: Any, persons: Any = None) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
 
         Raises
@@ -180,29 +187,34 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         NotApplicable
             If nothing would be promised.
         """
-        planned = copy.copy(self)._prepare(X, y)
+        planned = copy.copy(self)._prepare(X, y, persons)
         if planned.proof is None or planned.why_none:
             raise NotApplicable(f"This fit would promise nothing: {planned.why_none}.")
         planned.payment(self)
         return planned.proof.guarantee(planned.plan.task.delta)
 
-    def _prepare(self, X: Any, y: Any) -> PlannedFit:
+    def _prepare(self, X: Any, y: Any, persons: Any = None) -> PlannedFit:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
         with unquoted(X, y):
             X, y = self._check_records(X, y)
             classes, codes = self._classes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
+        digest = ""
+        if persons is not None:
+            digest = content_digest(X, codes, classes)
+            kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
+            X, codes = X[kept], codes[kept]
         records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
-        task = self._task(records)
+        task = self._task(records, persons is not None)
         start = initial(self.initial_weights, records.problems, task.columns)
-        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()))
+        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         leaks += large_delta(task.delta, task.rows)
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
-        return PlannedFit(plan, records, start, classes, X, leaks, why_none)
+        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest)
 
     def _why_none(self) -> str:
         """Why no fit with these parameters can promise anything; empty if one can."""
@@ -274,6 +286,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
         if self.delta is not None and not 0 < checks.non_negative("delta", self.delta, hint) < 1:
             checks.fail("delta", self.delta, "in (0, 1)", hint)
+        if self._target() is not None and self.epsilon != 1:  # its default
+            hint = "Epsilon follows from the target."
+            checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
         relation = self._relation()
         checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         if self.data_norm is not None:
@@ -285,11 +300,17 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, methods.NAMES)
+        if self.target is not None and self.method in methods.REFERENCES:
+            checks.fail("target", self.target, f"to be left out for method={self.method!r}")
         private_size = relation is Relation.ADD_OR_REMOVE_ONE
         if self.public_rows is not None:
             checks.whole("public_rows", self.public_rows, at_least=1)
             if not private_size:
                 checks.fail("public_rows", self.public_rows, "only for add-or-remove-one")
+
+    def _target(self) -> RiskTarget | None:
+        """The risk that is promised, where it is not epsilon."""
+        return None if self.target is None else RiskTarget.parse(self.target)
 
     def _relation(self) -> Relation:
         if isinstance(self.relation, Relation):
@@ -333,7 +354,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         warn_of_leak("random_state makes the noise repeatable: this fit has no guarantee")
         return Randomness.seeded(int(seed))
 
-    def _task(self, records: FitRecords) -> Task:
+    def _task(self, records: FitRecords, persons_counted: bool) -> Task:
         rows, relation = len(records.X), self._relation()
         if relation is Relation.ADD_OR_REMOVE_ONE:
             if self.public_rows is None:
@@ -347,15 +368,20 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
             huber_width=self._huber_width(),
+            persons_counted=persons_counted,
         )
 
     def _huber_width(self) -> float:
         return 0.5
 
-    def _plan(self, task: Task, start_norm: float) -> FitPlan:
+    def _plan(self, task: Task, start_norm: float, target: RiskTarget | None = None) -> FitPlan:
+        """How the task is done; with a target, its epsilon is not used but found."""
         given = Settings(**{name: getattr(self, name) for name in HOW})
+        how = self.method, task, given, start_norm
         starts = self.initial_weights is not None
-        return methods.plan(self.method, task, given, start_norm, starts=starts)
+        if target is not None:
+            return methods.plan_for_risk(target, *how, starts=starts)
+        return methods.plan(*how, starts=starts)
 
     # Predicting ---------------------------------------------------------------------------
 
@@ -418,6 +444,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             if settings[name] is None:
                 del settings[name]
         settings["relation"] = self._relation().value  # however it was spelled
+        if (target := self._target()) is not None:
+            settings["target"] = str(target)
+            del settings["epsilon"]
         for name, value in settings.items():
             value = value.item() if isinstance(value, np.generic) else value
             settings[name] = "inf" if isinstance(value, float) and np.isinf(value) else value
@@ -494,7 +523,14 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self._write(Path(directory))
 
     def fit_and_save(
-        self, X: Any, y: Any, directory: _Pathlike, *, sign: _Sign | None = None, **declared: Any
+        self,
+        X: Any,
+        y: Any,
+        directory: _Pathlike,
+        *,
+        persons: Any = None,
+        sign: _Sign | None = None,
+        **declared: Any,
     ) -> Path:
         """`fit`, then `save`; a ledger is charged between writing the files and naming them.
 
@@ -503,7 +539,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Parameters
         ----------
-        X, y, directory, **declared
+        X, y, directory, persons, **declared
             As for `fit` and `save`.
         sign
             From the certificate's bytes to a signature that is put beside it.
@@ -512,7 +548,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         made._ledger_entry = None
         try:
             bundle.check_target(directory)
-            place = made._save_planned(made._prepare(X, y), directory, sign, **declared)
+            place = made._save_planned(made._prepare(X, y, persons), directory, sign, **declared)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__
@@ -629,6 +665,11 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     delta
         Probability that the bound may fail; None means 1/rows^2, rounded down to one digit, and
         0.01 for fewer than ten rows.
+    target
+        Instead of epsilon what an attacker may gain at most: "advantage<=0.05" (membership guessed
+        so much better than by chance), "detection<=0.02@0.01" (a record found out, at that rate of
+        false alarms) or "reconstruction<=0.05@0.01" (a secret guessed, of that chance without the
+        model). Epsilon at delta follows from it (docs/accounting.md).
     relation
         What counts as a neighbouring dataset: "replace-one", "zero-out" or "add-or-remove-one"
         (or a `Relation`). Every method is calibrated to it.
@@ -662,7 +703,8 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
     max_rows_per_person
-        Rows that one person may have; all of them together are protected.
+        Rows that one person may have; all of them together are protected. `fit(X, y, persons=ids)`
+        makes sure that nobody has more.
     public_rows
         A public number near the number of rows, where the relation (add-or-remove-one) keeps that
         private.
@@ -731,9 +773,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
 
     Parameters
     ----------
-    epsilon, delta, relation, method, l2, epochs, steps, batch_size, learning_rate, average_every,
-    max_grad_norm, accountant, sampling, initial_weights, data_norm, classes, fit_intercept,
-    max_rows_per_person, public_rows, random_state
+    epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
+    average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, classes,
+    fit_intercept, max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -760,6 +802,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
+        target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
         l2: float = 0.001,

@@ -60,6 +60,8 @@ class Task:
         Binary problems trained: one, or one a class.
     rows_per_person
         Records that one person may have.
+    persons_counted
+        Whether somebody counted, and cut what was more.
     """
 
     kind: str
@@ -73,6 +75,7 @@ class Task:
     problems: int = 1
     rows_per_person: int = 1
     huber_width: float = 0.5
+    persons_counted: bool = False
 
     def objective_with(self, l2: float) -> ObjectiveSpec:
         """The loss of one problem, the intercept a column like any other, with a regulariser."""
@@ -103,7 +106,7 @@ class Task:
     @property
     def shape(self) -> dict[str, Any]:
         """What evidence of every kind states: who is protected, and how many weights leave."""
-        names = ("relation", "columns", "problems", "rows_per_person")
+        names = ("relation", "columns", "problems", "rows_per_person", "persons_counted")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -403,6 +406,9 @@ class PlannedFit:
         What was read off the records beside the training, in words.
     why_none
         Why nothing can be promised whatever the plan proves; empty if something can.
+    digest
+        Of all records, where rows were drawn from them, which differs from fit to fit: by it a
+        ledger tells that the data are the same.
     """
 
     plan: FitPlan
@@ -412,6 +418,7 @@ class PlannedFit:
     X: Array
     not_covered: tuple[str, ...] = ()
     why_none: str = ""
+    digest: str = ""
 
     @property
     def proof(self) -> Proof | None:
@@ -436,17 +443,22 @@ class PlannedFit:
             delta=task.delta,
             rows_per_person=task.rows_per_person,
             what=what,
-            fingerprint=self.content_digest(),
+            fingerprint=self.digest or self.content_digest(),
             salt=new_salt(),
         )
 
     def content_digest(self) -> str:
         """SHA-256 of the rows and labels, whatever the settings: stays inside."""
-        X, labels = self.X, [str(label) for label in self.classes]
-        digest = hashlib.sha256(repr((X.dtype.str, X.shape, labels)).encode())
-        digest.update(np.ascontiguousarray(X).data)
-        digest.update(np.ascontiguousarray(self.records.codes).data)
-        return digest.hexdigest()
+        return content_digest(self.X, self.records.codes, self.classes)
+
+
+def content_digest(X: Array, codes: npt.NDArray[np.int64], classes: Array) -> str:
+    """SHA-256 of rows and labels: stays inside."""
+    labels = [str(label) for label in classes]
+    digest = hashlib.sha256(repr((X.dtype.str, X.shape, labels)).encode())
+    digest.update(np.ascontiguousarray(X).data)
+    digest.update(np.ascontiguousarray(codes).data)
+    return digest.hexdigest()
 
 
 SENT = "_sent_from_an_open_ledger"

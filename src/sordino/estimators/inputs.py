@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sordino import checks
+from sordino.data.cells import Cells, Unusable
 from sordino.data.dataset import row_norms
 from sordino.data.frames import is_number, strange
+from sordino.data.persons import Persons
 from sordino.errors import InvalidArgument, printable, without_cells
 from sordino.types import Array
 
@@ -123,6 +125,23 @@ def check_finite(X: Array) -> None:
         row = int(bad[0])
         what = "NaN" if np.isnan(X[row]).any() else "inf"
         checks.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")
+
+
+def persons(given: Any, rows: int | None = None) -> Persons:
+    """Whose each row is; ids of any kind, none of which is told."""
+    import pandas as pd
+
+    what = "[not shown]"
+    with unquoted():
+        ids = given.codes if isinstance(given, Persons) else np.asarray(given, dtype=object)
+    if ids.ndim != 1 or rows not in (None, len(ids)):
+        checks.fail("persons", what, "to be one id a row" + (f", {rows:,} in all" if rows else ""))
+    if isinstance(given, Persons):
+        return given
+    try:
+        return Persons(Cells("", pd.Series(ids)).persons())
+    except Unusable:
+        checks.fail("persons", what, "to be numbers or words, and to have none missing")
 
 
 def public_classes(given: Any) -> Array:

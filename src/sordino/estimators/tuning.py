@@ -16,6 +16,7 @@ from sordino import checks
 from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.errors import NotApplicable
+from sordino.estimators import inputs
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import SENT, Payment, PlannedFit
 from sordino.proofs.evidence import SelectionEvidence
@@ -38,6 +39,7 @@ def tune(
     delta: float | None = None,
     mean_runs: float = 10.0,
     shape: float = math.inf,
+    persons: Any = None,
 ) -> PrivateLinearClassifier:
     """Fit candidates a random number of times and release the best, under one budget.
 
@@ -64,6 +66,9 @@ def tune(
         Law of their number: infinity for Poisson (which is 0 with probability e^-mean_runs: then
         nothing is released), 1 for geometric, between for truncated negative binomial.
 
+    persons
+        As for `fit`; every training uses the same rows.
+
     Returns
     -------
     PrivateLinearClassifier
@@ -74,11 +79,12 @@ def tune(
     BudgetExceeded
         If a `Ledger` is open and has too little left.
     NotApplicable
-        If a candidate's proof has no Renyi curve, or no noise is enough.
+        If no noise is enough.
 
     References
     ----------
-    Papernot & Steinke, "Hyperparameter tuning with Renyi differential privacy" (ICLR 2022).
+    Papernot & Steinke, "Hyperparameter tuning with Renyi differential privacy" (ICLR 2022); by
+    profiles: `sordino.accounting.selection`.
 
     Examples
     --------
@@ -97,8 +103,13 @@ def tune(
             checks.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
         if each.random_state is not None:
             checks.fail("random_state", each.random_state, "None in every candidate")
+        if each.target is not None:
+            more = "What is promised for all trainings together is an epsilon."
+            checks.fail("target", each.target, "None in every candidate", more)
     models = [clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in given]
-    fits = tuple(model._prepare(X, y) for model in models)
+    if persons is not None:
+        persons = inputs.persons(persons)
+    fits = tuple(model._prepare(X, y, persons) for model in models)
     _check_alike(fits)
     runs = _Candidates(tuple(models), fits, float(mean_runs), float(shape)).within(float(epsilon))
     sent = next((each for each in given if hasattr(each, SENT)), None)
@@ -211,5 +222,6 @@ class _Candidates:
             selected=chosen,
             mean=self.mean,
             shape_of_runs=self.shape,
+            accountant="best",
             **self.fits[chosen].plan.task.shape,
         )

@@ -33,6 +33,7 @@ class AdaptiveEvidence(Evidence):
             "steps, directions and shares follow from what was released before, or are public",
             "all settings chosen without looking at these data",
             "rounding inside the training is not counted; its arithmetic is float64",
+            *self.about_persons,
         )
         profile, unit = self.profile(), unit_of(self.rows_per_person)
         return Proof(profile, Sampling.FULL, assumes, "all", unit, rests_on="zcdp-filter")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sordino import checks, serialize
-from sordino.accounting.selection import repeat_and_select
+from sordino.accounting.selection import by_moments, repeat_and_select
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
@@ -53,7 +53,8 @@ class StepsEvidence(TrainingEvidence):
 
     def proof(self) -> Proof:
         """What these numbers prove."""
-        return prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        proof = prove_steps(self.done(), self.spec, self.delta, self.accountant)
+        return replace(proof, assumes=(*proof.assumes, *self.about_persons))
 
     def facts(self) -> dict[str, str]:
         """Schedule, sensitivity and noise."""
@@ -76,7 +77,8 @@ class SelectionEvidence(Evidence):
     """The best of a random number of trainings, each of a candidate drawn from a public list.
 
     `mean` and `shape` are those of `sordino.accounting.selection.repeat_and_select`; `selected`
-    says which candidate the released model is of.
+    says which candidate the released model is of. `accountant` is "best" (whole profiles) or
+    "moments" (Renyi DP alone, as all certificates from before there was a choice).
     """
 
     kind = "selection"
@@ -86,6 +88,7 @@ class SelectionEvidence(Evidence):
     selected: int
     mean: float
     shape_of_runs: float
+    accountant: str = field(default="moments", metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,11 +97,12 @@ class SelectionEvidence(Evidence):
             checks.fail("candidates", f"[{many}]", f"to be 1 to {_MOST_CANDIDATES}")
         checks.index("selected", self.selected, many)
         checks.non_negative("shape_of_runs", self.shape_of_runs, allow_infinite=True)
+        checks.one_of("accountant", self.accountant, ("best", "moments"))
         for each in self.candidates:
             if not isinstance(each, Evidence) or isinstance(each, SelectionEvidence):
                 checks.fail("candidates", "[...]", "to be trainings, not selections")
-            of_each, of_all = ((x.relation, x.rows_per_person) for x in (each, self))
-            if of_each != of_all:
+            same = ("relation", "rows_per_person", "persons_counted")
+            if any(getattr(each, name) != getattr(self, name) for name in same):
                 checks.fail("candidates", "[...]", "to have one relation and one unit")
         check_length(sum(each.length for each in self.candidates))
         if self.candidates[self.selected].shape != self.shape:
@@ -116,9 +120,10 @@ class SelectionEvidence(Evidence):
     def proof(self) -> Proof:
         """What these numbers prove."""
         chosen = self.done()
-        profiles = [proof.profile for proof in self.proofs.values()]
+        profiles = [self.proofs[each].profile for each in self.candidates]
+        rule = repeat_and_select if self.accountant == "best" else by_moments
         return Proof(
-            profile=repeat_and_select(profiles, mean=self.mean, shape=self.shape_of_runs),
+            profile=rule(profiles, mean=self.mean, shape=self.shape_of_runs),
             sampling=chosen.sampling,
             assumes=(
                 *chosen.assumes,

@@ -82,6 +82,7 @@ class ObjectiveEvidence(Evidence):
         ]
         if self.relation is Relation.ADD_OR_REMOVE_ONE:
             assumes.append("the regulariser of the sum is a public number, not made from n")
+        assumes += self.about_persons
         by, unit = self.loss == "logistic", unit_of(self.rows_per_person)
         name = "objective-logistic" if by else "objective"
         return Proof(self.profile(), Sampling.FULL, tuple(assumes), unit=unit, rests_on=name)

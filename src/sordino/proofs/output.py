@@ -114,6 +114,7 @@ class OutputPerturbation:
         ]
         if self.spec.order in SECRET:
             assumes.append("the order of the records is uniform and stays secret")
+        assumes += self.of.about_persons
         profile = self.profile(sigma)
         source = f"{self.of.source}: " if self.of.source else ""
         theorem = f"{source}{self.sensitivity.theorem}; {profile.theorem}"

@@ -8,7 +8,7 @@ sees that the claimed one does not follow. That the noise was really added is ta
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from sordino import checks, serialize
@@ -94,6 +94,21 @@ def unit_of(rows_per_person: int) -> str:
     return "one record" if rows_per_person == 1 else f"{rows_per_person} records of one person"
 
 
+def about_persons(
+    counted: bool | None, rows_per_person: int, relation: Relation = Relation.REPLACE_ONE
+) -> tuple[str, ...]:
+    """What a promise rests on that is about rows of a person; nothing where nobody said."""
+    most = "1 row" if rows_per_person == 1 else f"{rows_per_person:,} rows"
+    if counted is None:
+        return ()
+    if not counted:
+        nobody = f"nobody has more than {most}"
+        return (f"nobody counted rows per person: that {nobody} is taken on trust",)
+    left = "" if relation is Relation.ADD_OR_REMOVE_ONE else "; how many are left in all is public"
+    by = "by ids (taken on trust) and cut, by draws that are secret"
+    return (f"rows per person were counted {by}, to at most {most} each{left}",)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Evidence(ABC):
     """What every proof of a linear model needs.
@@ -108,6 +123,9 @@ class Evidence(ABC):
         Models trained on the same records and released together.
     rows_per_person
         Size of the group protected.
+    persons_counted
+        Whether rows per person were counted and cut to so many; None where an earlier version did
+        not say.
     """
 
     kind: ClassVar[str]
@@ -117,8 +135,11 @@ class Evidence(ABC):
     columns: int
     problems: int = 1
     rows_per_person: int = 1
+    persons_counted: bool | None = field(default=None, metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
+        if self.persons_counted is not None:
+            checks.flag("persons_counted", self.persons_counted)
         if not isinstance(self.relation, Relation):
             checks.fail("relation", self.relation, "to be a Relation")
         for name in {"columns", "problems", "rows_per_person", "rows"} & set(vars(self)):
@@ -146,6 +167,11 @@ class Evidence(ABC):
     @abstractmethod
     def facts(self) -> dict[str, str]:
         """In words: "schedule", "sensitivity" and "noise"."""
+
+    @property
+    def about_persons(self) -> tuple[str, ...]:
+        """What the proof rests on that is about rows of a person."""
+        return about_persons(self.persons_counted, self.rows_per_person, self.relation)
 
     @property
     def shape(self) -> tuple[int, int]:

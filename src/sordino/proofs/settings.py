@@ -25,7 +25,7 @@ ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "hube
 _HUBER_WIDTH = 0.5
 """Written down where the loss has none."""
 GENERAL = (
-    *("epsilon", "delta", "relation", "method", "l2", "data_norm"),
+    *("epsilon", "delta", "target", "relation", "method", "l2", "data_norm"),
     *("fit_intercept", "max_rows_per_person", "public_rows"),
 )
 HOW = (
@@ -33,8 +33,11 @@ HOW = (
     *("average_every", "max_grad_norm", "accountant", "sampling"),
 )
 """Settings of every model; those in `HOW` are null where a method has none, or a rule chose."""
-WRITTEN_IF_GIVEN = ("sampling",)
-"""Settings that a certificate holds only where they are given: earlier ones have none of them."""
+WRITTEN_IF_GIVEN = ("sampling", "target")
+"""Settings that a certificate holds only where they are given: earlier ones have none of them.
+
+With a target it has no epsilon, which follows.
+"""
 _Compared = Iterator[tuple[str, object, object]]
 
 

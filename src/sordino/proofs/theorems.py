@@ -986,7 +986,11 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
 
 _SELECTION: tuple[_Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
-    _Theorem("repeat-and-select", "repeat and select", "Papernot & Steinke 2022", _chosen_alone),
+    _Theorem(
+        *("repeat-and-select", "repeat and select"),
+        "whole profiles (docs/accounting.md), or Papernot & Steinke 2022",
+        _chosen_alone,
+    ),
     _Theorem(
         *("chosen-alone", "the chosen training alone"),
         source=lambda chosen: chosen.profile.theorem,

@@ -17,6 +17,7 @@ import re
 import secrets
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Any, NoReturn
@@ -26,6 +27,7 @@ import numpy.typing as npt
 
 import sordino
 from sordino import checks, serialize
+from sordino.accounting.risk import RiskTarget
 from sordino.errors import InvalidArgument, Refused, filled, printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
 from sordino.proofs.evidence import SelectionEvidence, from_plain
@@ -303,6 +305,13 @@ class Certificate:
         if selection is not None and tuning.candidates != (many := len(selection.candidates)):
             checks.fail("candidates", tuning.candidates, f"to be the proof's, {many}")
 
+    @property
+    def asked(self) -> str:
+        """The risk that was asked for instead of epsilon, in words; "" if none was."""
+        with suppress(InvalidArgument):  # nobody verified it yet
+            return RiskTarget.parse(self.model.settings.get("target", "")).words
+        return ""
+
     def __str__(self) -> str:
         parts = [
             ("", _title(self)),
@@ -436,8 +445,10 @@ def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
     what = "the final model" if guarantee.released == "final" else "the model and all iterates"
     epsilon, delta = rounded(guarantee.epsilon), rounded(guarantee.delta)
     each = "" if guarantee.unit == "one record" else "for each of these records, "
+    asked = f"Asked for: {certificate.asked}, which gives epsilon {epsilon} at delta {delta}"
     lines = [
         f"epsilon <= {epsilon} at delta = {delta}, for {what}",
+        *[asked] * bool(certificate.asked),
         f"For whom: {guarantee.unit}",
         f"Against which change: {each}{RELATIONS[guarantee.relation]} ({guarantee.relation.value})",
     ]
@@ -497,7 +508,8 @@ def _not_covered(certificate: Certificate) -> Iterator[str]:
     if certificate.tuning.kind != "declared":
         yield "tuning on the same records"
     if guarantee is not None:
-        yield f"somebody with more than {guarantee.unit}"
+        counted = certificate.evidence is not None and certificate.evidence.persons_counted
+        yield f"somebody with more than {'one id' if counted else guarantee.unit}"
     ledger = ", beside those that the ledger adds up" if certificate.ledger_entry else ""
     yield f"other releases from the same records{ledger}"
     yield "whether the noise was added: it is taken on trust"

@@ -10,6 +10,7 @@ all the rest.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import sordino
+from sordino.accounting.profile import Profile
+from sordino.accounting.risk import RiskTarget
 from sordino.errors import printable
 from sordino.privacy import Guarantee, Relation, default_delta, large_delta, rounded
 from sordino.proofs.evidence import SelectionEvidence
@@ -127,6 +130,7 @@ def check_consistent(certificate: Certificate) -> None:
     with _refusing("The certificate cannot be right"):
         _check_model(certificate.model)
         _check_columns(certificate.model, certificate.preprocessing)
+        _check_persons(certificate.preprocessing, certificate.evidence)
         _check_record(certificate)
         if certificate.guarantee is not None:
             _check_promise(certificate, certificate.guarantee)
@@ -166,12 +170,21 @@ def _recompute(certificate: Certificate, content: bytes | None) -> list[str]:
 
 def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) -> list[str]:
     with _refusing("The recorded numbers prove nothing"):
-        proved = evidence.proof().guarantee(claimed.delta)
+        proof = evidence.proof()
+        proved = proof.guarantee(claimed.delta)
     if not claimed.epsilon >= proved.epsilon * (1 - SLACK):
         only = f"prove only {rounded(proved.epsilon, digits=6)}"
         refuse(f"claims epsilon={claimed.epsilon!r}, but the recorded numbers {only}")
     _check_terms(certificate, claimed, proved)
-    notes = [*_facts(certificate, evidence), *_wording(certificate, claimed, proved)]
+    notes = []
+    if "target" in certificate.model.settings:
+        _check_target(certificate, proof.profile)
+        notes.append(f"They keep what was asked for: {certificate.asked}.")
+    else:
+        _check_epsilon(certificate, claimed)
+    notes += [*_facts(certificate, evidence), *_wording(certificate, claimed, proved)]
+    if evidence.persons_counted is None:
+        notes.append("It does not say whether anybody counted rows per person.")
     left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
     if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
@@ -183,7 +196,7 @@ def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) 
 
 
 def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee) -> None:
-    """Everything but epsilon must be the same; epsilon is what was asked for, nearly."""
+    """Everything but epsilon must be the same, and epsilon nearly."""
     settings, evidence = certificate.model.settings, certificate.evidence
     here = _is_ours(certificate)
     names = ("relation", "unit", "sampling", "released")
@@ -197,7 +210,12 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
             refuse(f"claims {name}={claim!r}, but the recorded numbers are for {proof!r}")
     if here and claimed.epsilon > proved.epsilon * (1 + _CLOSE):
         _differ("epsilon", claimed.epsilon, "claim", rounded(proved.epsilon, digits=6))
-    asked = settings["epsilon"]
+
+
+def _check_epsilon(certificate: Certificate, claimed: Guarantee) -> None:
+    """It is what was asked for, nearly."""
+    evidence, here = certificate.evidence, _is_ours(certificate)
+    asked = certificate.model.settings["epsilon"]
     if isinstance(asked, bool) or not isinstance(asked, int | float):
         refuse(f"was fitted for epsilon={asked!r}, which is no number")
     reached = [claimed.epsilon]
@@ -208,6 +226,18 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
     # Beyond these the least or the most noise there is decides, not the budget.
     if here and 1e-9 < asked < 1e6 and min(reached) < asked * (1 - _CLOSE):
         _differ("epsilon", asked, "settings", rounded(min(reached), digits=6))
+
+
+def _check_target(certificate: Certificate, profile: Profile) -> None:
+    """The risk that was asked for is kept, and nearly reached."""
+    with _refusing("The recorded numbers cannot be right"):
+        target = RiskTarget.parse(certificate.model.settings["target"])
+        risk, excess = target.of(profile), target.excess(profile)
+    if not risk <= target.most * (1 + SLACK):
+        allow = f"allow a risk of {rounded(risk, digits=6)}"
+        refuse(f"promises {target}, but the recorded numbers {allow}")
+    if _is_ours(certificate) and excess < math.log1p(-_CLOSE):
+        _differ("target", str(target), "settings", f"a risk of {rounded(risk, digits=6)}")
 
 
 def _facts(certificate: Certificate, evidence: Evidence) -> list[str]:
@@ -256,6 +286,9 @@ def _check_model(model: Model) -> None:
         refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
     names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
     names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
+    if (target := model.settings.get("target")) is not None:
+        names.discard("epsilon")
+        _same("target", target, "its wording", str(RiskTarget.parse(target)))
     if different := sorted(names ^ set(model.settings)):
         refuse(f"lacks the setting {different[0]!r}, or has one of that name too many")
     if list(model.labels) != sorted(model.labels):
@@ -280,6 +313,16 @@ def _check_columns(model: Model, before: Preprocessing) -> None:
     if known.classes is not None:
         labels = tuple(np.unique(spelled(known.classes)).tolist())
         _same("classes", labels, "the model", model.labels, "description of the columns")
+
+
+def _check_persons(before: Preprocessing, evidence: Evidence | None) -> None:
+    """A column that tells persons apart is there to be counted by."""
+    from sordino.data.columns import Columns
+
+    if evidence is None or not before.columns or evidence.persons_counted:
+        return
+    if Columns.from_toml(before.columns).person is not None:
+        refuse("names a column that tells persons apart, and its proof counted nobody's rows")
 
 
 def _check_record(certificate: Certificate) -> None:

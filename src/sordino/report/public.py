@@ -17,7 +17,7 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +80,14 @@ class PublicComputed:
         equally likely beforehand.
     bounds
         Every theorem that was asked.
+    asked
+        In words the risk that was asked for, and epsilon follows from; "" where epsilon was.
     """
 
     tradeoff: Curve | None = None
     best_guess: float = 1.0
     bounds: tuple[PublicBound, ...] = ()
+    asked: str = field(default="", metadata=result.ADDED)
 
 
 @dataclass(frozen=True)
@@ -133,12 +136,13 @@ def public_facts(
     tradeoff: Curve | None = None,
     best_guess: float = 1.0,
     bounds: Iterable[Bound] = (),
+    asked: str = "",
 ) -> PublicFacts:
     """What the public may see of the release that `certificate` (its JSON) is of.
 
     Parameters
     ----------
-    tradeoff, best_guess, bounds
+    tradeoff, best_guess, bounds, asked
         Computed from the certificate's evidence alone; see `PublicComputed`. Formulas that are
         quoted and not proved are left out.
 
@@ -155,7 +159,7 @@ def public_facts(
         for each in bounds
         if each.kind == "guarantee"
     )
-    return _facts(made, PublicComputed(tradeoff, float(best_guess), shown))
+    return _facts(made, PublicComputed(tradeoff, float(best_guess), shown, asked))
 
 
 def dumps(facts: PublicFacts) -> str:
@@ -249,8 +253,10 @@ def _promise(facts: PublicFacts, parts: Proved) -> Iterator[Block]:
         yield Text(parts.why_none, lead="Nothing.", tone="warn")
         return
     means = str(facts.certificate["guarantee"]["relation_means"])
+    asked = facts.computed.asked
     pairs = (
         ("Promised", f"epsilon at most {upper(proved.epsilon)} at delta = {upper(proved.delta)}"),
+        ("Asked for", asked and words.asked(asked, proved)),
         ("Released", sections.released(proved)),
         ("Protected", proved.unit),
         sections.change(proved.relation, proved.unit != "one record", means),
@@ -309,6 +315,8 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
     if str(paper["tuning"].get("kind")) in ("none declared", "unknown"):
         yield "Tuning on the same records, if there was any."
     many = "one record" if proved is None else proved.unit
+    if (paper["evidence"] or {}).get("persons_counted") is True:
+        many = "one id"
     yield f"Somebody with more than {many}."
     yield "Other releases from the same records."
     yield "Whether the noise was drawn as stated: weights do not show it."

@@ -41,7 +41,7 @@ STAGES = {
 _State = Literal["holds", "broken", "nothing proved"]
 Plain = str | int | float | bool | None
 _Numbers = tuple[float, ...]
-_ADDED = {"added": True}
+ADDED = {"added": True}
 """Metadata of a field that documents of earlier versions lack: they are read with its default."""
 _DIGITS = 6
 """Significant digits of a line for a figure: a hundred times finer than any eye."""
@@ -204,9 +204,9 @@ class Accuracy:
     majority: float
     curve: tuple[AccuracyPoint, ...]
     test_rows: int
-    before_scores: Scores | None = field(default=None, metadata=_ADDED)
-    after_scores: Scores | None = field(default=None, metadata=_ADDED)
-    constant_scores: Scores | None = field(default=None, metadata=_ADDED)
+    before_scores: Scores | None = field(default=None, metadata=ADDED)
+    after_scores: Scores | None = field(default=None, metadata=ADDED)
+    constant_scores: Scores | None = field(default=None, metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -380,6 +380,8 @@ class Question:
         Every setting of the study file, as plain values; None where it was left out.
     rerun
         The command that makes the same page again.
+    asked
+        In words the risk that was asked for, and epsilon follows from; "" where epsilon was.
     """
 
     title: str
@@ -396,6 +398,7 @@ class Question:
     mechanism: str = ""
     settings: Mapping[str, Plain] = field(default_factory=dict)
     rerun: str = ""
+    asked: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)
@@ -414,6 +417,8 @@ class Records:
         What preparing them read off the rows, or was read off the labels: not covered.
     advice
         How to prepare them without that; empty if there is nothing to do.
+    persons
+        Of a user's file: whether rows per person were counted, in words.
     """
 
     rows: int
@@ -424,6 +429,7 @@ class Records:
     notes: tuple[str, ...] = ()
     reads_private_data: tuple[str, ...] = ()
     advice: str = ""
+    persons: str = field(default="", metadata=ADDED)
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,11 @@ def _attack_words(attack: Attack | None) -> str:
     return f"our attack found nothing (so many runs would find {most} in {promise})"
 
 
+def asked(risk: str, proved: Guarantee) -> str:
+    """What was asked for, and the epsilon that it gave."""
+    return f"{risk}, which gives epsilon {upper(proved.epsilon)} at delta {upper(proved.delta)}"
+
+
 def notes(assessment: Assessment) -> list[str]:
     """What must be known together with the verdict, a sentence or two each; often nothing."""
     return [printable(line) for line in _notes(assessment)]
@@ -144,6 +149,8 @@ def notes(assessment: Assessment) -> list[str]:
 def _notes(assessment: Assessment) -> Iterator[str]:
     parts, release, records = assessment.proved_parts, assessment.release, assessment.records
     proved, estimated = assessment.proved, assessment.estimated
+    if proved is not None and assessment.question.asked:
+        yield f"Asked for: {asked(assessment.question.asked, proved)}."
     for each in assessment.triples:
         if each.estimate is not None and each.estimate_refuted:
             seen, said = compared(each.least, each.estimate.epsilon, measured=True)
@@ -162,6 +169,8 @@ def _notes(assessment: Assessment) -> Iterator[str]:
         yield f"Why nothing is proved: {parts.why_none}"
     if assessment.state == "holds" and (leaks := not_covered(assessment)):
         yield f"Not covered by the guarantee: {'; '.join(leaks)}."
+    if proved and records and records.persons:
+        yield full(records.persons[0].upper() + records.persons[1:])
     if proved and records and _delta_too_large(proved, records.rows):
         each_ = f"{chance(proved.delta)} for each of {records.rows:,} records"
         many = about(proved.delta * records.rows, 2)

@@ -11,11 +11,13 @@ from sordino import _lazy
 from sordino.sgd.spec import Schedule, TrainSpec
 
 if TYPE_CHECKING:
+    from sordino.sgd.batches import AllocationSampler
     from sordino.sgd.convergence import Convergence, convergence_point, stop_position
     from sordino.sgd.engine import DivergenceWarning, Interrupted, Progress, train, train_chunks
     from sordino.sgd.grid import Plan, prepare
 
 __all__ = [
+    "AllocationSampler",
     "Convergence",
     "DivergenceWarning",
     "Interrupted",
@@ -32,6 +34,7 @@ __all__ = [
 
 _ENGINE = ("DivergenceWarning", "Interrupted", "Progress", "train", "train_chunks")
 _HOMES = {
+    "AllocationSampler": "batches",
     **dict.fromkeys(("Convergence", "convergence_point", "stop_position"), "convergence"),
     **dict.fromkeys(_ENGINE, "engine"),
     **dict.fromkeys(("Plan", "prepare"), "grid"),

@@ -2,16 +2,20 @@
 
 An order depends on the seed alone: it is drawn from the stream ("order", seed), one epoch after
 the other, so chunks, threads and checkpoints cannot change it.
+
+`AllocationSampler` draws batches for loaders of others, from the operating system.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from sordino import checks
 from sordino.models.kernels.compile import compiled
 from sordino.privacy import VARYING, Sampling
 from sordino.randomness import Streams
@@ -174,3 +178,55 @@ def _shuffle(order: Index, words: npt.NDArray[np.uint32]) -> bool:
         order[i] = order[j]
         order[j] = kept
     return True
+
+
+class AllocationSampler:
+    """Batches for `torch.utils.data.DataLoader(batch_sampler=...)`, without torch.
+
+    Each record is in exactly one batch of an epoch, uniform and independent of the others', drawn
+    anew whenever the sampler is iterated. So batches vary in size, and may be empty.
+
+    Parameters
+    ----------
+    records
+        How many there are.
+    steps_per_epoch
+        Batches of an epoch: a public number, not made from a private number of records.
+
+    Attributes
+    ----------
+    epoch
+        How many were begun; `sordino.accounting.interop.allocation_accountant` counts these.
+
+    >>> batches = list(AllocationSampler(records=5, steps_per_epoch=3))
+    >>> len(batches), sorted(index for batch in batches for index in batch)
+    (3, [0, 1, 2, 3, 4])
+    """
+
+    def __init__(self, records: int, steps_per_epoch: int) -> None:
+        self.records = checks.whole("records", records, at_least=1)
+        self.steps_per_epoch = checks.whole("steps_per_epoch", steps_per_epoch, at_least=1)
+        self.epoch = 0
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self.steps_per_epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Begin an epoch: lists of indices."""
+        self.epoch += 1
+        step = _drawn_below(self.steps_per_epoch, self.records)
+        order = np.argsort(step, kind="stable")
+        ends = np.cumsum(np.bincount(step, minlength=self.steps_per_epoch))
+        starts = np.concatenate([[0], ends[:-1]])
+        return (order[a:b].tolist() for a, b in zip(starts, ends, strict=True))
+
+
+def _drawn_below(bound: int, size: int) -> _Hits:
+    """Uniform whole numbers from the operating system, exactly: words past a multiple are left."""
+    most = np.uint64((1 << 64) // bound * bound - 1)
+    found = np.empty(0, dtype=np.uint64)
+    while len(found) < size:
+        words = np.frombuffer(os.urandom(8 * (size - len(found))), dtype=np.uint64)
+        found = np.concatenate([found, words[words <= most]])
+    return (found % np.uint64(bound)).astype(np.int64)

@@ -315,6 +315,7 @@ def test_the_best_of_several_is_not_the_chosen_training_alone() -> None:
     evidence = planned("output-gd").plan.evidence
     assert evidence is not None
     tuned = SelectionEvidence(
+        persons_counted=False,
         relation=evidence.relation,
         columns=evidence.columns,
         candidates=(evidence, evidence),

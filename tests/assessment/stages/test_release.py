@@ -53,7 +53,9 @@ def test_the_bundle_is_written_with_what_was_read(subject: AssessmentPlan, tmp_p
     assert accuracy is not None
     assert accuracy.after is not None
     assert accuracy.after.value == model.score(subject.test_X, subject.test_y)
-    assert [point.epsilon for point in accuracy.curve] == list(REQUEST.curve_epsilons)
+    assert [point.epsilon for point in accuracy.curve] == list(
+        REQUEST.epsilons_around(REQUEST.epsilon)
+    )
     assert accuracy.curve[0].accuracy.high < accuracy.curve[-1].accuracy.low
     assert accuracy.before.value > accuracy.majority
     assert accuracy.test_rows == len(subject.test_y)

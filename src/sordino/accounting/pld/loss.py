@@ -106,6 +106,12 @@ def _log_sum(values: Floats) -> Floats:
     return np.asarray(np.log(np.exp(values - top).sum(axis=-1)) + top[..., 0], dtype=np.float64)
 
 
+def log_excess(losses: Floats, other: Floats, thetas: Floats) -> Floats:
+    """Ln(E exp(theta loss) - 1) of losses with ln of their probability in the other world."""
+    terms = other + _log_bracket(losses, 1 + thetas[:, None])
+    return np.asarray(np.logaddexp.reduce(terms, axis=-1), dtype=np.float64)
+
+
 def _log_bracket(loss: Floats, order: Floats) -> Floats:
     """ln(e^(order l) - 1 - order (e^l - 1)): series for small l, without overflow for large l."""
     top = order * loss

@@ -15,6 +15,7 @@ the largest and the least that j and l gradients can have, j l and -j l, all at 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ import numpy as np
 from scipy.special import ndtri_exp
 
 from sordino.accounting import gaussian
-from sordino.accounting.pld.loss import Direction, SampledLoss, ShiftedLoss, World
+from sordino.accounting.pld.loss import Direction, Loss, SampledLoss, ShiftedLoss, World
 from sordino.accounting.pld.numerics import log_add
 from sordino.types import Floats
 
@@ -31,40 +32,21 @@ _MOST_SHIFTS = 32
 """Counts of drawn records that are told apart, about: more of them are moved up to the next."""
 
 
-@dataclass(frozen=True)
-class PersonLoss(SampledLoss):
-    """Poisson sampling, all `records` of a person present or absent, each drawn on its own."""
+class _Mixture(ShiftedLoss):
+    """A shift of random size, or none, with ln of their probabilities, against no shift at all."""
 
     symmetric = False
-    records: int
-
-    @cached_property
-    def _shifts(self) -> tuple[Floats, Floats]:
-        """How many records are drawn, above 0, and ln of the probabilities.
-
-        Of very many records neighbouring counts are taken together, as the largest of them: by
-        the same inequality larger shifts tell more.
-        """
-        k, q = self.records, self.sample_rate
-        tops = np.arange(1, k + 1)
-        if k > _MOST_SHIFTS:
-            middle, spread = k * q, math.sqrt(k * q) + 1
-            low, high = max(1, int(middle - 6 * spread)), min(k, int(middle + 8 * spread))
-            even = np.arange(low, high, 1 + (high - low) // (2 * _MOST_SHIFTS))
-            tail = np.geomspace(high, k, 24).astype(np.int64)
-            tops = np.unique(np.concatenate([even, tail, [k]]))
-        logs, ways, top = np.full(len(tops), -math.inf), 1, 0
-        for drawn in range(1, k + 1):
-            ways = ways * (k - drawn + 1) // drawn
-            top += drawn > tops[top]
-            log = math.log(ways) + drawn * math.log(q) + (k - drawn) * math.log1p(-q)
-            logs[top] = np.logaddexp(logs[top], log)
-        return tops.astype(np.float64), logs
+    noise_multiplier: float
 
     @property
+    @abstractmethod
+    def _shifts(self) -> tuple[Floats, Floats]:
+        """Sizes above 0, rising, and ln of their probabilities."""
+
+    @property
+    @abstractmethod
     def _log_none(self) -> float:
-        """Ln of the probability that no record of the person is drawn."""
-        return self.records * math.log1p(-self.sample_rate)
+        """Ln of the probability of no shift."""
 
     @property
     def worlds(self) -> tuple[World, World]:
@@ -117,19 +99,19 @@ class PersonLoss(SampledLoss):
             np.exp(np.minimum(height + shift * start - log_whole, 0.0))
             for shift, height in zip(shifts, heights, strict=True)
         ]
-        gaps = np.diff(shifts, prepend=0.0).astype(int)
+        gaps = np.diff(shifts, prepend=0.0) / shifts[0]  # powers of the least shift: no root of it
         share = np.ones(log_whole.shape)
         for _ in range(100):
             total, slope = np.zeros(share.shape), np.zeros(share.shape)
             for shift, gap, part in zip(shifts[::-1], gaps[::-1], parts[::-1], strict=True):
                 power = share if gap == 1 else share**gap
                 total = (total + part) * power
-                slope = (slope + shift * part) * power
+                slope = (slope + shift / shifts[0] * part) * power
             fall = (total - 1) / slope
             share = share * (1 - fall)
             if not (np.abs(fall) > 2e-15).any():
                 break
-        found[inside] = self.noise_multiplier**2 * (start + np.log(share))
+        found[inside] = self.noise_multiplier**2 * (start + np.log(share) / shifts[0])
         return found
 
     def largest(self, direction: Direction) -> float:
@@ -162,10 +144,90 @@ class PersonLoss(SampledLoss):
 
 
 @dataclass(frozen=True)
+class MixtureLoss(_Mixture):
+    """Any shifts, rising in [0, 1], with their probabilities.
+
+    `at_most` if the true ones are smaller.
+    """
+
+    noise_multiplier: float
+    shifts: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    at_most: bool = False
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """Width of every Gaussian."""
+        return self.noise_multiplier
+
+    @cached_property
+    def _shifts(self) -> tuple[Floats, Floats]:
+        first = int(self.shifts[0] == 0)
+        return np.array(self.shifts[first:]), np.log(self.probabilities[first:])
+
+    @property
+    def _log_none(self) -> float:
+        return math.log(self.probabilities[0]) if self.shifts[0] == 0 else -math.inf
+
+    def optimistic(self) -> Loss | None:
+        return None if self.at_most else self
+
+
+@dataclass(frozen=True)
+class PersonLoss(_Mixture, SampledLoss):
+    """Poisson sampling, all `records` of a person present or absent, each drawn on its own."""
+
+    records: int
+
+    @cached_property
+    def _shifts(self) -> tuple[Floats, Floats]:
+        """How many records are drawn, above 0, and ln of the probabilities.
+
+        Of very many records neighbouring counts are taken together, as the largest of them: by
+        the same inequality larger shifts tell more.
+        """
+        k, q = self.records, self.sample_rate
+        tops = np.arange(1, k + 1)
+        if k > _MOST_SHIFTS:
+            middle, spread = k * q, math.sqrt(k * q) + 1
+            low, high = max(1, int(middle - 6 * spread)), min(k, int(middle + 8 * spread))
+            even = np.arange(low, high, 1 + (high - low) // (2 * _MOST_SHIFTS))
+            tail = np.geomspace(high, k, 24).astype(np.int64)
+            tops = np.unique(np.concatenate([even, tail, [k]]))
+        logs, ways, top = np.full(len(tops), -math.inf), 1, 0
+        for drawn in range(1, k + 1):
+            ways = ways * (k - drawn + 1) // drawn
+            top += drawn > tops[top]
+            log = math.log(ways) + drawn * math.log(q) + (k - drawn) * math.log1p(-q)
+            logs[top] = np.logaddexp(logs[top], log)
+        return tops.astype(np.float64), logs
+
+    @property
+    def _log_none(self) -> float:
+        """Ln of the probability that no record of the person is drawn."""
+        return self.records * math.log1p(-self.sample_rate)
+
+    def optimistic(self) -> Loss | None:
+        """Where counts are taken together, each as the least of them: smaller shifts tell less."""
+        tops, logs = self._shifts
+        if len(tops) == self.records or super().optimistic() is None:
+            return super().optimistic()
+        least = np.concatenate([[0.0, 1.0], tops[:-1] + 1])
+        chances = np.exp(np.append(self._log_none, logs))
+        kept = chances > 0
+        least, chances = least[kept], chances[kept]
+        shifts = tuple((least / least[-1]).tolist())
+        return MixtureLoss(self.noise_multiplier / least[-1], shifts, tuple(chances.tolist()))
+
+
+@dataclass(frozen=True)
 class PersonReplaceLoss(PersonLoss):
     """Poisson sampling, all `records` of a person replaced by others, each drawn on its own."""
 
     symmetric = True
+
+    def optimistic(self) -> Loss | None:
+        return self if isinstance(super().optimistic(), PersonReplaceLoss) else None
 
     @property
     def worlds(self) -> tuple[World, World]:

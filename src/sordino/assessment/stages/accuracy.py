@@ -72,7 +72,7 @@ def linear_accuracy(plan: AssessmentPlan, work: Path, progress: Progress) -> Acc
     """
     if plan.test_X is None:
         return None
-    fitting, chosen = plan.fitting, plan.request.epsilon
+    fitting, chosen = plan.fitting, plan.epsilon
     assert fitting is not None
     held = HeldOut.of(plan.test_X, plan.test_y, fitting)
     plain = without_privacy(fitting)
@@ -106,13 +106,13 @@ def network_accuracy(plan: AssessmentPlan, work: Path, progress: Progress) -> Ac
     """Of networks trained as planned, and for other budgets; None without held-out rows."""
     if plan.test_X is None:
         return None
-    chosen, network, limits = plan.request.epsilon, plan.network, plan.request.limits
+    chosen, network, limits = plan.epsilon, plan.network, plan.request.limits
     assert network is not None
     X = clip_rows(np.asarray(plan.test_X, dtype=np.float64), plan.prepared.data_norm)
     second = network_labels(plan.prepared, np.asarray(plan.y))[1]
     y = (np.asarray(plan.test_y) == second).astype(np.int64)
     specs = {chosen: network.spec}
-    for epsilon in set(plan.request.curve_epsilons) - {chosen}:
+    for epsilon in set(plan.request.epsilons_around(chosen)) - {chosen}:
         rows, persons = plan.D.rows, network.rows_per_person
         try:
             other = NetworkPlan.of(rows, plan.recipe, epsilon, plan.delta, persons)
@@ -211,8 +211,8 @@ def _plans(plan: AssessmentPlan, fitting: PlannedFit) -> dict[float, FitPlan]:
     """The fit at every epsilon of the curve, the chosen one among them, in order."""
     assert plan.estimator is not None
     start = float(np.linalg.norm(fitting.start, axis=1).max())
-    fits = {plan.request.epsilon: fitting.plan}
-    for epsilon in plan.request.curve_epsilons:
+    fits = {plan.epsilon: fitting.plan}
+    for epsilon in plan.request.epsilons_around(plan.epsilon):
         if epsilon in fits:
             continue
         try:

@@ -108,11 +108,11 @@ def _release(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # notes of `verify`, for who gets a bundle from others
             released = load(bundle)
-        certificate = released.certificate_
-        if (certificate.method, certificate.evidence) != (
-            fitting.plan.method,
-            fitting.plan.evidence,
-        ):
+        certificate, planned = released.certificate_, fitting.plan.evidence
+        recorded = certificate.evidence
+        if planned is not None and recorded is not None and recorded.persons_counted is None:
+            planned = replace(planned, persons_counted=None)  # an earlier version did not say
+        if (certificate.method, recorded) != (fitting.plan.method, planned):
             raise AnotherRelease(f"{bundle} was made otherwise than asked. Pass another --out.")
     elif marked:
         gone = f"the released model (SHA-256 {mark.read_text()[:16]}...)"

@@ -5,11 +5,17 @@ Two have no noise, and private models are compared with them: the minimiser and 
 
 from __future__ import annotations
 
+import functools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from sordino import checks
+from sordino.accounting.calibrate import RISK_TOLERANCE, epsilon_for_risk
+from sordino.accounting.profile import Profile
+from sordino.accounting.risk import RiskTarget
+from sordino.errors import NotApplicable
 from sordino.estimators import rules
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
 from sordino.estimators.methods.adaptive import AdaptiveDescent
@@ -21,6 +27,8 @@ from sordino.types import Floats
 
 _TOLERANCE = 1e-7
 """Norm of the mean gradient at the reference, for rows of norm 1."""
+_SHORT = 0.009
+"""A share of what a risk may add: less than this is not what was asked for (release/verify.py)."""
 
 
 class _Reference(Method):
@@ -86,3 +94,52 @@ def plan(
         no_start = f"not to be given for method={name!r}, which has no start"
         checks.fail("initial_weights", "[...]", no_start)
     return METHODS[name].plan(task, given, start_norm)
+
+
+def plan_for_risk(
+    target: RiskTarget,
+    name: str,
+    task: Task,
+    given: Settings = Settings(),  # noqa: B008 - frozen
+    start_norm: float = 0.0,
+    *,
+    starts: bool = False,
+) -> FitPlan:
+    """The plan of the largest epsilon at the task's delta that keeps the risk; else as `plan`.
+
+    Where a rule or `auto` decides otherwise from some epsilon on, the risk jumps, and the target
+    may lie within the jump. Then method and settings are those from before it, with less noise.
+
+    Raises
+    ------
+    NotApplicable
+        If the method cannot be calibrated to this risk.
+    """
+
+    @functools.cache
+    def planned(epsilon: float, before: FitPlan | None = None) -> FitPlan:
+        asked = replace(task, epsilon=epsilon)
+        if before is None:
+            return plan(name, asked, given, start_norm, starts=starts)
+        return METHODS[before.method]._plan(asked, before.settings, start_norm)
+
+    def search(before: FitPlan | None = None) -> FitPlan:
+        def profile_at(epsilon: float) -> Profile:
+            proof = planned(epsilon, before).proof
+            if proof is None:
+                raise NotApplicable(f"method={name!r} adds no noise, so it keeps no {target}.")
+            return proof.profile
+
+        guess = None if before is None else before.task.epsilon
+        return planned(epsilon_for_risk(profile_at, target, task.delta, guess), before)
+
+    def excess(found: FitPlan) -> float:
+        assert found.proof is not None
+        return target.excess(found.proof.profile)
+
+    found = search()
+    if excess(found) < -10 * RISK_TOLERANCE:
+        found = search(found)
+    if excess(found) < -_SHORT:
+        raise NotApplicable(f"The method {found.method} keeps {target}, but comes nowhere near it.")
+    return found
