@@ -558,7 +558,7 @@ def start_ratio(times: int) -> float:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             command = [sys.executable, "-c", *arguments]
             done = subprocess.run(command, capture_output=True, check=False)
-            if done.returncode not in (0, None):
+            if done.returncode:
                 return math.inf
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
