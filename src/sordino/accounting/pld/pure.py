@@ -115,7 +115,7 @@ class LaplaceLoss(Loss):
         return math.log(left) + math.log(-math.expm1((inner - self.epsilon) / 2))
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
-        """Of the law on a grid that dominates this one, 2e-7 of the variance larger."""
+        """Of the law on a grid that dominates this one: at most spacing^2 / 4 more of variance."""
         low, high = self.reach(0.0, direction)
         spacing = (high - low) / _POINTS
         grid = discretise(self, spacing, 0.0, direction, 2 * _POINTS)

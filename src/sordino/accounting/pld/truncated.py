@@ -82,11 +82,12 @@ class TruncatedLoss(Loss):
         return min(0.0, log_add(*map(sum, zip(logs, self._log_shares, strict=True))))
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
-        usual, rare = (
+        logs = [
             log + part.log_moments(thetas, direction)
             for log, part in zip(self._log_shares, self.parts, strict=True)
-        )
-        return np.logaddexp(usual, rare)
+            if log > -math.inf  # infinite moments of what never happens are none
+        ]
+        return np.asarray(np.logaddexp.reduce(logs))
 
     def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
         ends = []
