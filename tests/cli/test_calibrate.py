@@ -192,7 +192,7 @@ class TestMost:
     def test_the_table(self, run):
         code, out, _ = run("calibrate", *options(find="steps", steps=None, noise_multiplier=1.5))
         assert code == 0
-        assert "\nEnough: steps = 1," in out
+        assert "\nThe most: steps = 1," in out
         assert "(privacy loss distributions)" in out
 
     def test_a_last_iterate_that_converges_ends_the_search(self, ask):

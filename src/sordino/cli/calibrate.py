@@ -81,8 +81,8 @@ def calibrate(
     else:
         result = "No method meets it here."
         if best is not None:
-            sign = ">=" if find is _Unknown.NOISE else "="
-            result = f"Enough: {name} {sign} {tables.number(best.value)} ({best.title})."
+            found = f"Enough: {name} >=" if find is _Unknown.NOISE else f"The most: {name} ="
+            result = f"{found} {tables.number(best.value)} ({best.title})."
             if promise.epsilon is None and best.profile is not None:
                 proved = tables.number(best.profile.epsilon(given.delta))
                 result += f" That is epsilon <= {proved} at delta {given.delta:g}."

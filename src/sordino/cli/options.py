@@ -307,7 +307,7 @@ class _Schedule:
 class RunOptions:
     """A run of noisy SGD as `account` and `calibrate` ask for it; its options checked together."""
 
-    sampling: Annotated[str, option(RUN, "How batches are drawn, as above.", metavar="HOW")]
+    sampling: Annotated[str, option(RUN, "How batches are drawn: account --help.", metavar="HOW")]
     delta: Annotated[float, option(RUN, "Well below 1 / records.")]
     sample_rate: Annotated[float | None, option(RUN, "Batch size / records.")] = None
     batch_size: Annotated[int | None, option(RUN, "Records a batch.")] = None

@@ -509,7 +509,8 @@ def _not_covered(certificate: Certificate) -> Iterator[str]:
         yield "tuning on the same records"
     if guarantee is not None:
         counted = certificate.evidence is not None and certificate.evidence.persons_counted
-        yield f"somebody with more than {'one id' if counted else guarantee.unit}"
+        unit = "one id" if counted else guarantee.unit.removesuffix(" of one person")
+        yield f"somebody with more than {unit}"
     ledger = ", beside those that the ledger adds up" if certificate.ledger_entry else ""
     yield f"other releases from the same records{ledger}"
     yield "whether the noise was added: it is taken on trust"
