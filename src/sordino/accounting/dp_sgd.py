@@ -46,8 +46,8 @@ _EXACT = "privacy loss distributions"
 _GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
 """Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
-_FEW_STEPS = 300
-"""A single epoch of no more steps is computed on a finer grid."""
+_FEW_STEPS, _MUCH_NOISE = 100, 0.75
+"""A single epoch of no more steps is computed on a finer grid, and with so much noise, soon."""
 MOST_ROWS_PER_PERSON = 10_000
 """More are not protected together: what is proved of them says nothing any more."""
 
@@ -385,13 +385,12 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     noise = min(run.noise_multiplier, NOISES[1])
     less = noise < run.noise_multiplier
     whole, rest = divmod(run.steps, run.batches)
-    # A single epoch of few steps is not smoothed by others, and is soon computed.
-    replaced = run.relation is Relation.REPLACE_ONE
-    one = run.steps <= run.batches <= _FEW_STEPS
-    epoch = partial(
-        AllocationReplaceLoss if replaced else AllocationLoss,
-        *(run.batches, noise, (2 if replaced else 10) if one else 1),
-    )
+    # A single epoch of few steps is not smoothed by others.
+    replaced, finer = run.relation is Relation.REPLACE_ONE, 1
+    if run.steps <= run.batches <= _FEW_STEPS:
+        finer = 2 if replaced else 10 if noise >= _MUCH_NOISE else 3
+    kind = AllocationReplaceLoss if replaced else AllocationLoss
+    epoch = partial(kind, run.batches, noise, finer)
     found: list[tuple[Loss, int]] = [(epoch(at_most=less), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
         found.append((epoch(at_most=True), 1))

@@ -47,7 +47,7 @@ _FEW_STEPS = 100
 _CELLS = 1 << 18
 """Cells of small and medium values together, and of a convolution with medium ones."""
 _LARGE_DECIDE = 1.3
-"""Of more than this over the noise, more cells only cost: seconds at a noise multiplier of 0.4."""
+"""Of more than this, one over the noise, fewer cells do: large values decide."""
 _RARE = 1e-3
 """About how many values of an epoch are above the small ones."""
 _LOG_FLOOR = -50.0
@@ -64,13 +64,13 @@ _COARSEST = 64
 """How much coarser a grid of medium values may be; all grids begin and end at multiples of it."""
 _SLACK = 1e-9
 """Of a spacing: how far a group's mean may lie beside its point; losses are lowered by as much."""
-_FINER, _BETWEEN, _MOST_NODES, _POINTS = 0.5, 0.02, 600, 16
+_FINER, _BETWEEN, _MOST_NODES, _POINTS = 0.5, 0.04, 600, 16
 """Where a record is replaced: how fine the grid is, how dense epsilons are, how many at most, and
 how many more lie between two."""
 _SPAN, _MOST_RAISED = 3.0, 8
 """There: how far above the kink the grid reaches at least, against how far below; how often
 the lowest value is moved up."""
-_LOG_SHARE = -13.0
+_LOG_SHARE = -12.0
 """There: ln of what may be counted as a disclosure, of a delta."""
 _GROWTH = 0.006
 """How far apart points of the sum are: of its distance from the mean, and of itself."""
@@ -259,7 +259,8 @@ class _Epoch:
         self.log_floor = log_floor
         self.steps, self.value, self.lower, self.finer = steps, value, lower, finer
         # With little noise large values decide, which have few points however many cells there are.
-        self.cells = _CELLS if value.sigma > _LARGE_DECIDE else int(_CELLS * finer)
+        # Beyond these, values are rare and need few points, however fine the grid is.
+        self.cells = int(_CELLS * min(finer, 0.5 if value.sigma > _LARGE_DECIDE else 2.0))
         few = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = value.deviation(steps)
         self.spacing = _RESOLUTION / finer * few * core
