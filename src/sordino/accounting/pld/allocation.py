@@ -260,7 +260,7 @@ class _Epoch:
         self.steps, self.value, self.lower, self.finer = steps, value, lower, finer
         # With little noise large values decide, which have few points however many cells there are.
         # Beyond these, values are rare and need few points, however fine the grid is.
-        self.cells = int(_CELLS * min(finer, 0.5 if value.sigma > _LARGE_DECIDE else 2.0))
+        self.cells = int(_CELLS * min(finer, 0.25 if value.sigma > _LARGE_DECIDE else 2.0))
         few = math.sqrt(min(1.0, steps / _FEW_STEPS))
         core = value.deviation(steps)
         self.spacing = _RESOLUTION / finer * few * core
