@@ -359,6 +359,23 @@ def test_every_epoch_begun_counts_as_whole() -> None:
     assert spent([]).get_epsilon(1e-5) == 0
 
 
+def test_epochs_that_are_drawn_by_turns_all_count() -> None:
+    """Two loaders on one sampler: their steps may both hold a record, though few are taken."""
+    sampler = AllocationSampler(records=7, steps_per_epoch=4)
+    list(sampler)  # before there is an accountant
+    accountant = allocation_accountant(sampler)()
+    for batches in [*map(iter, (sampler, sampler))] * 2:
+        next(batches)
+        accountant.step(noise_multiplier=2.0, sample_rate=0.25)
+    assert accountant.get_epsilon(1e-5) >= allocation(2.0, 4, 2)
+    assert len(accountant) == 4
+    resumed = allocation_accountant(sampler)()
+    resumed.load_state_dict(accountant.state_dict())
+    assert resumed.get_epsilon(1e-5) == accountant.get_epsilon(1e-5)
+    resumed.step(noise_multiplier=2.0, sample_rate=0.25)
+    assert resumed.get_epsilon(1e-5) >= allocation(2.0, 4, 3)
+
+
 def test_an_epoch_of_several_noises_has_the_least() -> None:
     mixed = spent([[3.0, 2.0, 5.0, 3.0], [5.0] * 4])
     assert mixed.history == [(2.0, 0.25, 4), (5.0, 0.25, 4)]

@@ -406,3 +406,10 @@ def test_masses_add_up():
             assert (ratios <= edges[1:][inside] + 1e-6).all()
             low, high = law.reach(-20.0, way)
             assert float(law.masses(np.array([low, high]), way)[0][[0, 2]].max()) <= math.exp(-20)
+
+
+@pytest.mark.parametrize(("noise", "k"), [(1e-6, 30), (1e-6, 10_000), (1e-3, 10_000), (1e-8, 1)])
+def test_noise_that_is_nothing_beside_so_many_records_is_none(noise, k):
+    run = pld(noise, 1e-12, 1000, sampling="poisson", relation=ZERO, max_rows_per_person=k)
+    # Somebody is drawn with chance 1e-9 k at most; that is all that hides.
+    assert run.epsilon(1e-12) > 1e5

@@ -169,6 +169,14 @@ def test_where_nothing_or_all_is_told():
     assert (nothing.posterior(0.0, 0.01), nothing.posterior(1.0, 0.01)) == (0, 1)
 
 
+@given(rate=RATES, power=st.integers(-12, -1))
+@settings(max_examples=20)
+def test_no_risk_is_below_what_is_there_without_a_release(rate, power):
+    risk = gaussian(10.0**power)
+    assert risk.detection(rate) >= rate
+    assert risk.reconstruction(rate) >= rate
+
+
 def test_the_usual_risks_as_plain_values():
     risk = poisson(1.0, 0.1, 2).risk()
     plain = risk.plain()

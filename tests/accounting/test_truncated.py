@@ -208,3 +208,17 @@ def test_a_law_of_plain_batches_is_what_it_mixes():
         drawn, _ = loss.masses(np.array([below, above]), way)
         assert drawn[0] <= math.exp(-12)
         assert drawn[2] <= math.exp(-12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_moments_where_every_batch_may_be_cut(relation: Relation) -> None:
+    """The usual pair then has no share, also where its moments are infinite: epsilon was 0."""
+    how = {"sampling": "poisson", "relation": relation}
+    cut = {"max_batch_size": 1, "records": 1_000}
+    for noise in (1e-6, 0.01, 1.0):
+        for account in (pld, rdp):
+            assert account(noise, 0.5, 1_000, **how, **cut).epsilon(1e-5) >= (
+                account(noise, 0.5, 1_000, **how).epsilon(1e-5)
+            )
+    # Far below 1e-16 moments are still above 1.
+    assert rdp(1e12, 0.01, 10, **how, **cut).epsilon(0.0) == math.inf

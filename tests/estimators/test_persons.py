@@ -124,7 +124,7 @@ def test_ids_that_cannot_be_used_leave_everything_as_it_was(persons: object) -> 
     before = dict(vars(estimator))
     for use in (estimator.fit, estimator.preview):
         with pytest.raises(InvalidArgument) as error:
-            use(X, y, persons)
+            use(X, y, persons=persons)
         assert error.value.argument == "persons"
     assert vars(estimator) == before
 
@@ -184,3 +184,9 @@ def test_a_search_hands_every_fold_its_ids() -> None:
     search.fit(X, y, persons=ids)
     evidence = search.best_estimator_.certificate_.evidence
     assert evidence is None or evidence.persons_counted
+
+
+def test_weights_by_place_are_not_taken_for_persons() -> None:
+    X, y, _ = table()
+    with pytest.raises(TypeError):
+        model().fit(X, y, np.ones(len(y)))

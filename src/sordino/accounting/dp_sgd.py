@@ -45,9 +45,11 @@ from sordino.privacy import PASSES, Relation, Sampling
 _EXACT = "privacy loss distributions"
 _GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
 LEAST_NOISE = 1e-7
-"""Noise below this is none: losses near 1e14 are beyond every epsilon that is ever told."""
+"""Noise below this, times the records of a person, is none: losses near 1e14 are never told."""
 _FEW_STEPS, _MUCH_NOISE = 100, 0.75
 """A single epoch of no more steps is computed on a finer grid, and with so much noise, soon."""
+_MOST_STEPS = 10**100
+"""More are no training, and no number that floats can hold."""
 MOST_ROWS_PER_PERSON = 10_000
 """More are not protected together: what is proved of them says nothing any more."""
 
@@ -100,6 +102,8 @@ class NoisySteps:
         hint = "It is batch size / records."
         rate = checks.fraction("sample_rate", self.sample_rate, hint, allow_zero=True)
         steps = checks.whole("steps", self.steps)
+        if steps > _MOST_STEPS:
+            checks.fail("steps", f"{len(str(steps))} digits", f"<= {_MOST_STEPS:.0e}")
         hint = "Say how batches are drawn: an accountant for one way is false for another."
         sampling = Sampling(checks.one_of("sampling", self.sampling, list(Sampling), hint))
         if not isinstance(self.relation, Relation):
@@ -274,7 +278,7 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     refuse(run)
     if run.is_trivial:
         return gaussian(0.0)
-    if run.noise_multiplier < LEAST_NOISE:
+    if run.noise_multiplier < LEAST_NOISE * run.max_rows_per_person:
         return gaussian(math.inf)
     mu = run.sensitivity / run.noise_multiplier
     if run.sampling == Sampling.ALLOCATION:

@@ -192,8 +192,10 @@ class AllocationAccountant(Accountant):
     """Counts the steps of DP-SGD by random allocation: made by `allocation_accountant`.
 
     Each record is in one step of every epoch, and neighbours differ by one record that is present
-    or absent. Epochs are those that the sampler began: one that was broken off counts as whole, and
-    where noise changed within one, all its steps have the least (adding noise is post-processing).
+    or absent. Epochs are those that the sampler began since there is this accountant: one that was
+    broken off counts as whole, also where no step was seen of it, as two loaders may draw from one
+    sampler by turns. Where noise changed within one, all its steps have the least (adding noise is
+    post-processing).
 
     Attributes
     ----------
@@ -203,7 +205,15 @@ class AllocationAccountant(Accountant):
 
     _sampling = Sampling.ALLOCATION
     _sampler: ClassVar[_Sampler]
-    _epoch = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._epoch = self._before
+
+    @property
+    def _before(self) -> int:
+        """The last epoch of which no step can follow."""
+        return max(0, self._sampler.epoch - 1)
 
     @classmethod
     def mechanism(cls) -> str:
@@ -224,6 +234,8 @@ class AllocationAccountant(Accountant):
                 checks.fail("steps", before + 1, f"<= {most}, the batches of one epoch", hint)
             self.history.pop()
             noise_multiplier, steps = min(noise, noise_multiplier), before + 1
+        # This may be a step of any epoch that was begun meanwhile.
+        self.history += [(noise_multiplier, sample_rate, 0)] * (epoch - self._epoch - 1)
         self._epoch = epoch
         self.history.append((noise_multiplier, sample_rate, steps))
 
@@ -244,7 +256,7 @@ class AllocationAccountant(Accountant):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Resume from what `state_dict` returned; the next step begins another epoch."""
         super().load_state_dict(state_dict)
-        self._epoch = 0
+        self._epoch = self._before
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "steps_per_epoch": len(self._sampler)}

@@ -75,7 +75,7 @@ class Risks:
         1 - f(alpha), for tests of the record's presence and of its absence (Dong, Roth & Su 2022).
         """
         rate = checks.fraction("false_alarms", false_alarms, allow_zero=True)
-        return max(1 - self.profile.beta(rate, way) for way in DIRECTIONS)
+        return max(rate, *(1 - self.profile.beta(rate, way) for way in DIRECTIONS))
 
     def posterior(self, prior: float, false_alarms: float) -> float:
         """The most an attacker may believe after an alarm, who believed `prior` before.
@@ -99,7 +99,7 @@ class Risks:
         chance = checks.fraction("baseline", baseline, allow_zero=True)
         replaced = self.profile.relation is Relation.REPLACE_ONE
         ways = DIRECTIONS if replaced else DIRECTIONS[:1]
-        return max(1 - self.profile.beta(chance, way) for way in ways)
+        return max(chance, *(1 - self.profile.beta(chance, way) for way in ways))
 
     def gaussian(self) -> tuple[float, float]:
         """The mu of the closest Gaussian curve, and how far off it is.

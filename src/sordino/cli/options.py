@@ -513,6 +513,8 @@ class RunOptions:
             ]
         elif not partial:
             whole["sample_rate"] = self.rate
+            if self.sampling == Sampling.ALLOCATION:
+                whole["steps_per_epoch"] = self.batches
         return inputs | whole
 
     @property

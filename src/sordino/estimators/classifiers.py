@@ -133,7 +133,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     # Fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
         """Train, add the noise the promise needs, and keep only what may be published.
 
         Parameters
@@ -177,7 +177,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise
         return self
 
-    def preview(self, X: Any, y: Any, persons: Any = None) -> Guarantee:
+    def preview(self, X: Any, y: Any, *, persons: Any = None) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
 
         Raises
@@ -310,6 +310,8 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _target(self) -> RiskTarget | None:
         """The risk that is promised, where it is not epsilon."""
+        if not isinstance(self.target, str | None):  # it may be a column of the records
+            checks.fail("target", f"[{type(self.target).__name__}]", "to be text", "Name a risk.")
         return None if self.target is None else RiskTarget.parse(self.target)
 
     def _relation(self) -> Relation:

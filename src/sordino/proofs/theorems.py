@@ -641,6 +641,8 @@ def _linear(run: Run, delta: float) -> Profile:
 def _linear_or_heuristic(run: Run, delta: float) -> Profile | Estimate:
     """Annamalai's last iterate of a linear loss: proved for those, a heuristic for all others."""
     proved = _linear(run, delta)  # also refuses relations
+    if run.rows_per_person > 1 and not run.linear:
+        raise NotApplicable("It is an estimate for one record, and not for several together.")
     return proved if run.linear else linear_heuristic(**_of_linear(run), delta=delta)
 
 

@@ -82,12 +82,14 @@ class TruncatedLoss(Loss):
         return min(0.0, log_add(*map(sum, zip(logs, self._log_shares, strict=True))))
 
     def log_moments(self, thetas: Floats, direction: Direction) -> Floats:
-        logs = [
-            log + part.log_moments(thetas, direction)
-            for log, part in zip(self._log_shares, self.parts, strict=True)
-            if log > -math.inf  # infinite moments of what never happens are none
-        ]
-        return np.asarray(np.logaddexp.reduce(logs))
+        usual, rare = (part.log_moments(thetas, direction) for part in self.parts)
+        none, some = self._log_shares
+        if none == -math.inf:  # the usual moments may be infinite, and do not count
+            return rare
+        with np.errstate(over="ignore"):
+            # What they are above 1 keeps its digits.
+            more = (1 - self.overflow) * np.expm1(usual) + self.overflow * np.expm1(rare)
+        return np.where(more < 1, np.log1p(more), np.logaddexp(none + usual, some + rare))
 
     def reach(self, log_tail: float, direction: Direction) -> tuple[float, float]:
         ends = []
