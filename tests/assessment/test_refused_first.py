@@ -144,6 +144,10 @@ def wrong(rng: random.Random, name: str, tmp: Path) -> Any:
         return rng.choice([*texts, "mine"])
     if name == "data_dir":
         return rng.choice(texts[:4])
+    if name in ("advantage", "detection", "reconstruction"):
+        return rng.choice([*numbers, *texts, "0.01@0.02", "0.5@", "@0.5", "nan@nan", 1, "1@0.5"])
+    if name == "person":
+        return rng.choice([*texts[:4], "nobody"])
     assert name in ("model", "effort")
     return rng.choice(texts)
 
