@@ -195,6 +195,17 @@ class TestMost:
         assert "\nThe most: steps = 1," in out
         assert "(privacy loss distributions)" in out
 
+    @pytest.mark.parametrize("sampling", ["poisson", "allocation"])
+    @pytest.mark.parametrize("epsilon", [1, 1e-6])
+    def test_records_a_batch_are_found_for_epochs_in_words_too(self, run, ask, sampling, epsilon):
+        how = {"find": "batch-size", "steps": None, "epochs": 2, "sample_rate": None, "n": 300}
+        how |= {"sampling": sampling, "noise_multiplier": 1.5, "epsilon": epsilon}
+        document, rows = ask(**how)
+        code, out, _ = run("calibrate", *options(**how))
+        assert code == 0
+        found = rows["pld"]["batch_size"] if document["best"] else None
+        assert (f"\nThe most: batch-size = {found} " in out) == (epsilon == 1)
+
     def test_a_last_iterate_that_converges_ends_the_search(self, ask):
         how = {"sample_rate": 0.1, **CONVEX, "l2": 0.3, "noise_multiplier": 20}
         _, rows = ask(find="epochs", steps=None, **how)

@@ -1,4 +1,4 @@
-"""Composition of profiles by the tightest rule that fits them all.
+"""Composition of profiles by the first rule that fits them all.
 
 What several releases spend together, by the tightest rule that is proved for them.
 

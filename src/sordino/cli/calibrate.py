@@ -88,7 +88,11 @@ def calibrate(
                 result += f" That is epsilon <= {proved} at delta {given.delta:g}."
         budget = f"Budget: {_in_words(target, given)}"
         say(f"{budget}, {given.sampling} batches, {given.ends}", hang=True)
-        tables.print_findings(given, result, findings, name, best, everything=everything)
+        known = given
+        if find is _Unknown.BATCH_SIZE:  # what epochs imply follows from what was found
+            sought = replace(given, steps=given.steps or 1, epochs=None)
+            known = sought if best is None else replace(given, batch_size=int(best.value or 1))
+        tables.print_findings(known, result, findings, name, best, everything=everything)
         if everything and ratio is not None:
             rate = f"1/sqrt(steps) is {given.total_steps**-0.5:.3g}"
             say("", f"Strong over naive composition: {ratio:.3g} of the noise; {rate}.", hang=True)

@@ -152,17 +152,20 @@ def delta_means(proved: Guarantee) -> str:
 def attacker(parts: result.Proved, proved: Guarantee) -> Iterator[Block]:
     """What an attacker can do at most."""
     yield Heading("What an attacker can do at most")
-    other = "another in its place" if proved.relation is Relation.REPLACE_ONE else "none"
+    alone = proved.unit == "one record"
+    who, them = ("this record", "records") if alone else ("this person's records", "persons")
+    place = "another in its place" if alone else "others in their place"
+    other = place if proved.relation is Relation.REPLACE_ONE else "none"
     guess = f"right at most {percent_up(parts.best_guess)} of the time (a coin: 50%)"
-    said = [Text(f"Whether it was this record or {other}: any guess is {guess}.")]
+    said = [Text(f"Whether it was {who} or {other}: any guess is {guess}.")]
     if parts.tradeoff is not None:
         found = percent_up(1 - curves.least_missed(parts.tradeoff, _RARELY_WRONG))
-        said.append(Text(f"At 1% false alarms at most {found} of records are recognised."))
+        said.append(Text(f"At 1% false alarms at most {found} of {them} are recognised."))
     odds = "without a useful limit"
     if proved.epsilon < words.HARDLY_ANYTHING:
         odds = f"at most {upper(math.exp(proved.epsilon))}-fold, up to delta"
     said.append(Text(f"The odds of one answer against the other change {odds}."))
-    known = "record" if proved.unit == "one record" else "person's records"
+    known = "record" if alone else "person's records"
     said.append(Text(f"The attacker has the model and its settings, and all but that {known}."))
     if parts.tradeoff is None:
         yield from said
@@ -304,7 +307,7 @@ def _cost(found: result.Accuracy, epsilon: float) -> Iterator[Block]:
         points: list[tuple[Line, ...]] = []
         for point in found.curve:
             mean, repeats = point.accuracy, f"{point.repeats:,}"
-            points.append((about(point.epsilon), percent(mean.value), _range(mean), repeats))
+            points.append((upper(point.epsilon), percent(mean.value), _range(mean), repeats))
         head = ("epsilon", "mean accuracy", "interval of the mean", "releases")
         numbers = engine.listed("Mean accuracy of releases by epsilon", head, *points)
         yield engine.Folded("The accuracy/epsilon curve in numbers", (numbers,), printed=False)
