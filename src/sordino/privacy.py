@@ -227,6 +227,8 @@ def _check_open_unit(name: str, value: float) -> None:
         checks.fail(name, value, "in (0, 1)", "Pass a confidence such as 0.95.")
 
 
+MOST_ROWS_PER_PERSON = 10_000
+"""More are not protected together: what is proved of them says nothing any more."""
 USUAL_DELTA = 1e-5
 """The default where nobody knows how many records there are."""
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sordino.accounting import gaussian
-from sordino.accounting.dp_sgd import pld, rdp
+from sordino.accounting.dp_sgd import NoisySteps, pld, rdp, schedule
 from sordino.accounting.pld import allocation
 from sordino.accounting.pld.allocation import AllocationLoss
 from sordino.accounting.pld.loss import DIRECTIONS
@@ -241,6 +241,30 @@ def test_brackets_are_narrow():
     for noise, steps, epochs in ((1.1, 235, 20), (2.0, 100, 10)):
         lower, upper = allocated(noise, steps, epochs).bracket(1e-5)
         assert upper * (1 - 1e-4) <= lower <= upper
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_nothing_is_known_from_below_where_amplification_is_not_counted(rows):
+    """An attacker of an epoch of 10^5 steps does not know a record's step."""
+    how = {"sampling": "allocation", "relation": ADD, "steps_per_epoch": 100_000}
+    silent = NoisySteps(0.3, 1e-5, 100_000, max_rows_per_person=rows, **how)
+    known = pld(**vars(silent))
+    assert known.bracket(1e-5) == (0.0, known.epsilon(1e-5))
+    assert known.mu == pytest.approx(rows / 0.3)
+    twice = schedule([silent, silent])
+    assert twice.bracket(1e-5) == (0.0, twice.epsilon(1e-5))
+    if rows == 1:
+        counted = NoisySteps(1.0, 1e-5, 100_000, **how)
+        lower, upper = schedule([silent, counted]).bracket(1e-5)
+        assert lower < 0.1 < known.epsilon(1e-5) <= upper
+
+
+def test_very_many_steps_are_counted_as_fewer():
+    """Neither memory nor indices grow with them, and certificates hold them."""
+    for steps in (allocation.MOST_STEPS + 1, 10**20):
+        (loss, count), *_ = allocated(30.0, steps).components
+        assert loss == AllocationLoss(allocation.MOST_STEPS, 30.0, at_most=True)
+        assert count == 1
 
 
 def test_refused():

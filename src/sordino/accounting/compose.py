@@ -95,7 +95,8 @@ def _composed(counted: _Counted) -> Profile:
     squares = [count * (p.mu * p.mu) for p, count in counted if p.mu is not None]
     if len(squares) == len(counted):
         described = _described(counted, "Gaussian DP")
-        return GaussianProfile(parameter=math.sqrt(math.fsum(squares)), **described)
+        mu, at_most = math.sqrt(math.fsum(squares)), any(_may_be_less(p) for p, _ in counted)
+        return GaussianProfile(parameter=mu, at_most=at_most, **described)
     if composed := _by_losses(counted) or _by_concentration(counted) or _by_renyi(counted):
         return composed
     described = _described(counted, "(epsilon, delta) composition")
@@ -359,6 +360,10 @@ def _checked(parts: Sequence[Part]) -> list[Part]:
     return parts
 
 
+def _may_be_less(profile: Profile) -> bool:
+    return isinstance(profile, GaussianProfile) and profile.at_most
+
+
 def _hides_nothing(profile: Profile) -> bool:
     if isinstance(profile, ApproximateProfile):
         return math.isinf(profile.budget[0])
@@ -526,7 +531,8 @@ def group(profile: Profile, size: int) -> Profile:
     about: dict[str, Any] = {"relation": profile.relation, "notes": notes}
     if profile.mu is not None:
         theorem = f"Gaussian DP of {size} records (Dong, Roth & Su 2022), of: {profile.theorem}"
-        return GaussianProfile(parameter=size * profile.mu, theorem=theorem, **about)
+        less = _may_be_less(profile)
+        return GaussianProfile(parameter=size * profile.mu, theorem=theorem, at_most=less, **about)
     if isinstance(profile, ConcentratedProfile):
         theorem = f"zCDP of {size} records (Bun & Steinke 2016), of: {profile.theorem}"
         # The factor of xi, k (1 + 1/2 + ... + 1/k), rounded up: h_k = h_(k-1) k / (k - 1) + 1.

@@ -20,7 +20,12 @@ import numpy as np
 from sordino import checks
 from sordino.accounting import renyi
 from sordino.accounting.compose import compose, group
-from sordino.accounting.pld.allocation import NOISES, AllocationLoss, AllocationReplaceLoss
+from sordino.accounting.pld.allocation import (
+    MOST_STEPS,
+    NOISES,
+    AllocationLoss,
+    AllocationReplaceLoss,
+)
 from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.loss import (
     DIRECTIONS,
@@ -40,7 +45,7 @@ from sordino.accounting.pld.truncated import (
 )
 from sordino.accounting.profile import GaussianProfile, LossProfile, Profile, RenyiProfile
 from sordino.errors import NotApplicable
-from sordino.privacy import PASSES, Relation, Sampling
+from sordino.privacy import MOST_ROWS_PER_PERSON, PASSES, Relation, Sampling
 
 _EXACT = "privacy loss distributions"
 _GAUSSIAN = "Gaussian DP composition (Dong, Roth & Su 2022)"
@@ -50,8 +55,6 @@ _FEW_STEPS, _MUCH_NOISE = 100, 0.75
 """A single epoch of no more steps is computed on a finer grid, and with so much noise, soon."""
 _MOST_STEPS = 10**100
 """More are no training, and no number that floats can hold."""
-MOST_ROWS_PER_PERSON = 10_000
-"""More are not protected together: what is proved of them says nothing any more."""
 
 
 @dataclass(frozen=True)
@@ -270,9 +273,9 @@ def rdp(
 def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
     """The profile where no batch is drawn at random, or nothing depends on it; else None."""
 
-    def gaussian(mu: float) -> Profile:
+    def gaussian(mu: float, at_most: bool = False) -> Profile:
         # Sums of a person's gradients are as many times longer, and in one batch at worst.
-        one = GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem)
+        one = GaussianProfile(parameter=mu, relation=run.relation, theorem=theorem, at_most=at_most)
         return group(one, run.max_rows_per_person)
 
     refuse(run)
@@ -285,7 +288,7 @@ def _without_sampling(run: NoisySteps, theorem: str) -> Profile | None:
         if run.batches > 1 and run.noise_multiplier >= NOISES[0]:
             return None
         theorem = f"{_GAUSSIAN} over epochs, the record's step taken for known"
-        known = gaussian(mu * math.sqrt(run.visits[-1][0]))
+        known = gaussian(mu * math.sqrt(run.visits[-1][0]), at_most=run.batches > 1)
         if run.batches == 1:
             return known
         return known.noted(f"amplification by allocation is not counted below noise {NOISES[0]}")
@@ -386,15 +389,16 @@ def _components(run: NoisySteps) -> tuple[tuple[Loss, int], ...]:
     """Laws of privacy loss with their counts: of steps, or of epochs."""
     if run.sampling != Sampling.ALLOCATION:
         return ((_loss(run), run.steps),)
-    noise = min(run.noise_multiplier, NOISES[1])
-    less = noise < run.noise_multiplier
+    # The mean of more ratios is less in convex order, so that more steps hide more.
+    noise, batches = min(run.noise_multiplier, NOISES[1]), min(run.batches, MOST_STEPS)
+    less = noise < run.noise_multiplier or batches < run.batches
     whole, rest = divmod(run.steps, run.batches)
     # A single epoch of few steps is not smoothed by others.
     replaced, finer = run.relation is Relation.REPLACE_ONE, 1
     if run.steps <= run.batches <= _FEW_STEPS:
         finer = 2 if replaced else 10 if noise >= _MUCH_NOISE else 3
     kind = AllocationReplaceLoss if replaced else AllocationLoss
-    epoch = partial(kind, run.batches, noise, finer)
+    epoch = partial(kind, batches, noise, finer)
     found: list[tuple[Loss, int]] = [(epoch(at_most=less), whole)]
     if rest:  # an epoch broken off is post-processing of a whole one
         found.append((epoch(at_most=True), 1))

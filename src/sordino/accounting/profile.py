@@ -22,6 +22,7 @@ from sordino.accounting.pld.convolution import Limit
 from sordino.accounting.pld.curve import DeltaCurve
 from sordino.accounting.pld.loss import DIRECTIONS, ApproximateLoss, Direction, GaussianLoss, Loss
 from sordino.accounting.pld.numerics import golden_section
+from sordino.accounting.pld.person import MixtureLoss
 from sordino.accounting.risk import Risks
 from sordino.privacy import Relation
 from sordino.types import Floats
@@ -238,9 +239,13 @@ def one_relation(profiles: Sequence[Profile]) -> Relation:
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianProfile(Profile):
-    """Exactly the profile of N(parameter, 1) against N(0, 1): Gaussian DP. inf: no privacy."""
+    """Exactly the profile of N(parameter, 1) against N(0, 1): Gaussian DP. inf: no privacy.
+
+    What was done may leak less than it (`at_most`): then nothing is known from below.
+    """
 
     parameter: float
+    at_most: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -255,7 +260,11 @@ class GaussianProfile(Profile):
     @property
     def losses(self) -> Components | None:
         """The Gaussian loss, unless nothing is hidden at all."""
-        return None if math.isinf(self.mu) else ((GaussianLoss((self.mu,)), 1),)
+        if math.isinf(self.mu):
+            return None
+        if self.at_most and self.mu > 0:
+            return ((MixtureLoss(1 / self.mu, (1.0,), (1.0,), at_most=True), 1),)
+        return ((GaussianLoss((self.mu,)), 1),)
 
     def renyi(self, orders: Floats) -> Floats:
         """Order mu^2 / 2."""
@@ -273,7 +282,7 @@ class GaussianProfile(Profile):
         An infinite mu may stand for a large one.
         """
         upper = self._epsilon_one_way(log_delta, direction)
-        if math.isinf(self.mu):
+        if math.isinf(self.mu) or self.at_most:
             return 0.0, upper
         if upper == 0 or math.isinf(upper):
             return upper, upper

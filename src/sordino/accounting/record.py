@@ -18,7 +18,12 @@ from sordino.accounting.last_iterate.convex import ProjectedProfile
 from sordino.accounting.last_iterate.hidden_state import WithSlack
 from sordino.accounting.last_iterate.linear_loss import LinearLoss
 from sordino.accounting.objective import ObjectiveLoss, ObjectiveProfile
-from sordino.accounting.pld.allocation import NOISES, AllocationLoss, AllocationReplaceLoss
+from sordino.accounting.pld.allocation import (
+    MOST_STEPS,
+    NOISES,
+    AllocationLoss,
+    AllocationReplaceLoss,
+)
 from sordino.accounting.pld.loss import (
     ApproximateLoss,
     FixedSizeLoss,
@@ -193,7 +198,7 @@ _TRUNCATED = {
     "records": Whole(least=1, most=_LARGEST_COUNT),
 }
 _ALLOCATED = {
-    "steps_per_epoch": Whole(least=2, most=10**7),
+    "steps_per_epoch": Whole(least=2, most=MOST_STEPS),
     "noise_multiplier": Number(f"in {NOISES}", lambda number: NOISES[0] <= number <= NOISES[1]),
     "finer": Whole(least=1, most=10),
     "at_most": FLAG,

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from sordino import checks, serialize
-from sordino.accounting.dp_sgd import MOST_ROWS_PER_PERSON
 from sordino.accounting.profile import Profile
 from sordino.errors import InvalidArgument
 from sordino.models.constants import Constants
-from sordino.privacy import Guarantee, Relation, Sampling
+from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, Sampling
 from sordino.sgd.spec import TrainSpec
 
 Released = Literal["final", "all"]

@@ -33,8 +33,10 @@ from sordino.types import Floats
 Pairs = Sequence[tuple[LossGrid, int]]
 
 NOISES = (0.4, 1e5)
-"""Noise multipliers whose law is made here. With less, allocation gains next to nothing: a record's
-step is taken for known. More noise is counted as the most, which hides less."""
+"""Noise multipliers whose law is made here. With less, what allocation gains is not counted: a
+record's step is taken for known. More noise is counted as the most, which hides less."""
+MOST_STEPS = 10**7
+"""Steps of an epoch whose law is made here; more are counted as so many, which hide less."""
 _RESOLUTION = 0.015
 """Spacing of the grid over the deviation of a lognormal without its rare large values.
 

@@ -14,9 +14,8 @@ from typing import NoReturn, Self
 from sordino import checks
 from sordino.accounting import gaussian
 from sordino.accounting.compose import Part, Total, largest_gaussian, total
-from sordino.accounting.dp_sgd import MOST_ROWS_PER_PERSON
 from sordino.errors import Refused
-from sordino.privacy import Relation, rounded
+from sordino.privacy import MOST_ROWS_PER_PERSON, Relation, rounded
 from sordino.proofs.proof import unit_of
 from sordino.release.mechanism import SLACK, ReleaseRefused
 
