@@ -56,6 +56,7 @@ def test_it_is_light_to_import() -> None:
         ({"max_rows_per_person": 0}, "max_rows_per_person"),
         ({"max_rows_per_person": None}, "max_rows_per_person"),
         ({"max_rows_per_person": 1.5}, "max_rows_per_person"),
+        ({"max_rows_per_person": 10**6}, "max_rows_per_person"),
         ({"data_norm": 0}, "data_norm"),
         ({"data_norm": 1e31}, "data_norm"),
         ({"seeds": 19}, "seeds"),

@@ -170,6 +170,7 @@ def test_json_signed_and_charged_to_a_ledger(
         *(("--method", bad, "method") for bad in ("noisygd", "none")),
         ("--l2", -1, "l2"),
         ("--max-rows-per-person", 0, "--max-rows-per-person"),
+        ("--max-rows-per-person", 10**6, "--max-rows-per-person"),
         ("--data-norm", 0, "--data-norm"),
         ("--ledger", "x.db", "--dataset"),
         ("--dataset", "x", "--ledger"),

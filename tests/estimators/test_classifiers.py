@@ -520,6 +520,7 @@ class TestRefusals:
             ({"batch_size": 0, "method": "nsgd"}, "batch_size=0 >= 1"),
             ({"learning_rate": -1.0, "method": "nsgd"}, "learning_rate=-1.0 > 0"),
             ({"max_rows_per_person": 0}, "max_rows_per_person=0 >= 1"),
+            ({"max_rows_per_person": 10**6}, "max_rows_per_person=1000000 <= 10,000"),
             ({"fit_intercept": "no"}, "fit_intercept=no to be True or False"),
             ({"accountant": "rdp", "method": "dp-sgd"}, "accountant=rdp to be one of"),
             ({"sampling": "shuffle", "method": "dp-sgd"}, "sampling=shuffle to be one of"),

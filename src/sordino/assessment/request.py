@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from sordino import _files, checks
 from sordino.data.source import Source, listed_classes, names_file
 from sordino.errors import InvalidArgument
-from sordino.privacy import default_delta
+from sordino.privacy import MOST_ROWS_PER_PERSON, default_delta
 
 if TYPE_CHECKING:
     from sordino.accounting.risk import RiskTarget
@@ -39,8 +39,6 @@ _OPEN_INTERVALS = {
     "data_norm": (1e-30, 1e30),
     "confidence": (0.5, 1.0),
 }
-_MOST_ROWS = 10**15
-"""Of one person: no proof covers more."""
 RISKS = ("advantage", "detection", "reconstruction")
 _PROMISES = ("epsilon", *RISKS)
 """What can be promised: one of these."""
@@ -272,8 +270,8 @@ class Request:
         for name, least in {**_LEAST, "max_rows_per_person": 1}.items():
             if (value := getattr(self, name)) is not None or name not in _LEAST:
                 self._set(name, checks.whole(name, value, at_least=least))
-        if self.max_rows_per_person > _MOST_ROWS:
-            checks.fail("max_rows_per_person", self.max_rows_per_person, f"<= {_MOST_ROWS}")
+        if (rows := self.max_rows_per_person) > MOST_ROWS_PER_PERSON:
+            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
 
     def _check_model(self) -> None:
         checks.one_of("effort", self.effort, tuple(EFFORTS))

@@ -17,7 +17,7 @@ from sordino import checks
 from sordino.assessment.request import named_budget
 from sordino.data.source import Prepared, Source
 from sordino.errors import InvalidArgument, NotApplicable
-from sordino.privacy import PASSES, SYNONYMS, Relation, Sampling
+from sordino.privacy import MOST_ROWS_PER_PERSON, PASSES, SYNONYMS, Relation, Sampling
 
 if TYPE_CHECKING:
     from sordino.accounting.dp_sgd import NoisySteps
@@ -211,7 +211,9 @@ class Promise(Promised):
             checks.fail("delta", self.delta, "in (0, 1)", "1e-6 is usual.")
         object.__setattr__(self, "relation", relation(self.relation).value)
         checks.non_negative("l2", self.l2)
-        checks.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
+        rows = checks.whole("--max-rows-per-person", self.max_rows_per_person, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            checks.fail("--max-rows-per-person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
         if self.public_rows is not None:
             checks.whole("--public-rows", self.public_rows, at_least=1)
         private = self.relation == "add-or-remove-one"
@@ -521,7 +523,8 @@ class RunOptions:
     def drawn(self) -> str:
         """The batches in a few words."""
         if self.phases:
-            return f"{self.sampling} batches in {len(self.phases)} phases"
+            many = len(self.phases)
+            return f"{self.sampling} batches in {many} phase{'s' * (many > 1)}"
         return f"{self.sampling} batches at rate {self.rate:.6g}"
 
     def run(self, noise_multiplier: float, steps: int | None = None) -> Run:

@@ -42,7 +42,7 @@ from sordino.estimators.fit import (
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.methods.training import initial
-from sordino.privacy import Guarantee, Relation, default_delta, large_delta
+from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW, WRITTEN_IF_GIVEN
 from sordino.release import bundle
@@ -296,7 +296,9 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             if not 1e-30 < checks.positive("data_norm", self.data_norm, hint) < 1e30:
                 checks.fail("data_norm", self.data_norm, "between 1e-30 and 1e30", hint)
         checks.flag("fit_intercept", self.fit_intercept)
-        checks.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, methods.NAMES)
