@@ -231,7 +231,8 @@ def test_linear_curve_is_that_of_accounting_and_of_simulation() -> None:
     np.testing.assert_allclose(tradeoff(profile, alphas), exact, atol=1e-6)
     # The mirror image tests for absence.
     np.testing.assert_allclose(tradeoff(profile, exact, "backward"), alphas, atol=1e-5)
-    assert linear_curve(*training, 0.0) == 1.0
+    # How the probabilities' sum is rounded depends on the processor.
+    assert 1 - 1e-12 <= linear_curve(*training, 0.0) <= 1.0
     assert linear_curve(*training, 1.0) == 0.0
     runs = 50_000
     without, with_it = (

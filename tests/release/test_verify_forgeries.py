@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from sordino import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators import methods
-from sordino.estimators.classifiers import KEPT_INSIDE
+from sordino.estimators.model import KEPT_INSIDE
 from sordino.privacy import Relation
 from sordino.proofs import settings
 from sordino.release import bundle, signature

@@ -275,7 +275,8 @@ def linear_curve(
     width = noise_multiplier * math.sqrt(steps)
     thresholds = -ndtri(np.atleast_1d(alphas))
     rates = ndtr(thresholds[:, None] - counts / width) @ np.exp(logs)
-    return np.asarray(rates.reshape(alphas.shape))
+    # The sum of the probabilities is 1 but for rounding.
+    return np.asarray(np.minimum(rates, 1.0).reshape(alphas.shape))
 
 
 def _blocks(runs: int) -> Iterator[slice]:

@@ -40,6 +40,8 @@ _HARMLESS = re.compile(
     re.VERBOSE,
 )
 """Sentences that tell shapes, kinds and numbers of things: as far as they go, and no further."""
+ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+"""Rows that `validate_data` lets through."""
 _RESHAPE = ". Reshape your data: X.reshape(-1, 1) for one column, (1, -1) for one row"
 _OTHER_NAMES = "The feature names should match those that were passed during fit."
 _UNSEEN = "Feature names unseen at fit time:\n"

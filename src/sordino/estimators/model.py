@@ -1,0 +1,625 @@
+"""`PrivateLinearModel`: fitted and released once with a certificate, then saved (`saved.load`)."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from threadpoolctl import threadpool_limits
+
+from sordino import checks
+from sordino.accounting.risk import RiskTarget
+from sordino.data.columns import Columns
+from sordino.data.dataset import row_norms
+from sordino.errors import NotApplicable
+from sordino.estimators import inputs, methods
+from sordino.estimators.fit import (
+    SENT,
+    FitPlan,
+    FitRecords,
+    Payment,
+    PlannedFit,
+    Randomness,
+    Scaling,
+    Settings,
+    Task,
+    content_digest,
+    mark_entry,
+)
+from sordino.estimators.inputs import unquoted
+from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
+from sordino.estimators.methods.training import initial
+from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
+from sordino.proofs.proof import Evidence
+from sordino.proofs.settings import HOW, WRITTEN_IF_GIVEN
+from sordino.release import bundle
+from sordino.release.certificate import (
+    CLASSES_READ,
+    FITTED_INSIDE,
+    STEPS_FITTED,
+    Certificate,
+    CertificateError,
+    Model,
+    Preprocessing,
+    Tuning,
+    plain_labels,
+)
+from sordino.release.ledger import Entry, is_open
+from sordino.release.mechanism import Release, ReleaseRefused, release
+from sordino.release.verify import check_consistent
+from sordino.types import Array
+
+KEPT_INSIDE = ("classes", "initial_weights", "random_state")
+"""Parameters that are no plain values (labels have their own place), or that undo the noise."""
+_Pathlike = str | os.PathLike[str]
+_Sign = Callable[[bytes], bytes]
+
+
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+    """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
+
+    Subclasses name the loss; their docstrings list the parameters.
+    """
+
+    _kind: str
+    epsilon: float
+    delta: float | None
+    target: str | None
+    relation: Relation | str
+    method: str
+    l2: float
+    initial_weights: Any
+    data_norm: float | None
+    classes: Any
+    fit_intercept: bool
+    max_rows_per_person: int
+    public_rows: int | None
+    random_state: Any
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+    privacy_: Guarantee | None
+    certificate_: Certificate
+    _scaling: Scaling
+    _ledger_entry: Entry | None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        target: str | None = None,
+        relation: Relation | str = "replace-one",
+        method: str = "auto",
+        l2: float = 0.001,
+        epochs: int | None = None,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        average_every: int | None = None,
+        max_grad_norm: float | None = None,
+        accountant: str | None = None,
+        sampling: str | None = None,
+        initial_weights: Any = None,
+        data_norm: float | None = 1.0,
+        classes: Any = None,
+        fit_intercept: bool = True,
+        max_rows_per_person: int = 1,
+        public_rows: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self._keep_parameters(locals())
+
+    def _keep_parameters(self, given: Mapping[str, Any]) -> None:
+        """Keep the arguments of an `__init__` as they are, each under its name (scikit-learn)."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    # Fitting ------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
+        """Train, add the noise the promise needs, and keep only what may be published.
+
+        Parameters
+        ----------
+        X
+            Rows: an array, a sparse matrix (made dense), or a pandas or polars table of numbers.
+            Rows longer than `data_norm` are scaled down to it, each on its own.
+        y
+            Labels.
+        persons
+            Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
+            drawn by the operating system, and the certificate says that somebody counted.
+
+        Returns
+        -------
+        self
+            With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `noise_`, `method_`,
+            `settings_`, `certificate_`.
+
+        Raises
+        ------
+        InvalidArgument
+            For arguments or data that no fit can accept; the estimator is as it was before.
+        NotApplicable
+            If no theorem covers the method for this relation or budget.
+        BudgetExceeded
+            If a `Ledger` is open and has too little left.
+        """
+        before = dict(self.__dict__)
+        try:
+            planned = self._prepare(X, y, persons)
+            # Asked before the hours of training, and again, for good, before the model leaves.
+            payment = planned.payment(self)
+            weights = self._train(planned)
+            with payment.recorded() as entry:
+                self._keep(planned, self._release(planned, *weights), payment)
+                self._ledger_entry = entry
+        except BaseException:  # also Ctrl-C: nothing half-fitted is left behind
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def preview(self, X: Any, y: Any, *, persons: Any = None) -> Guarantee:
+        """What `fit` would promise, asked of the ledger that is open; nothing is trained.
+
+        Raises
+        ------
+        BudgetExceeded
+            If a `Ledger` is open and has too little left. Nothing is recorded either way.
+        NotApplicable
+            If nothing would be promised.
+        """
+        planned = copy.copy(self)._prepare(X, y, persons)
+        if planned.proof is None or planned.why_none:
+            raise NotApplicable(f"This fit would promise nothing: {planned.why_none}.")
+        planned.payment(self)
+        return planned.proof.guarantee(planned.plan.task.delta)
+
+    def _prepare(self, X: Any, y: Any, persons: Any = None) -> PlannedFit:
+        """Everything public, settled; the records are checked and scaled into their norm."""
+        self._check_promise()
+        with unquoted(X, y):
+            X, y = self._check_records(X, y)
+            classes, codes = self._classes_of(y)
+        self._described(classes)  # what no certificate can hold is refused now, not later
+        digest = ""
+        if persons is not None:
+            digest = content_digest(X, codes, classes)
+            kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
+            X, codes = X[kept], codes[kept]
+        records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
+        task = self._task(records, persons is not None)
+        start = initial(self.initial_weights, records.problems, task.columns)
+        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
+        leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
+        leaks += large_delta(task.delta, task.rows)
+        why_none = self._why_none()
+        if not why_none:
+            leaks += leaks_around(self)
+        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest)
+
+    def _why_none(self) -> str:
+        """Why no fit with these parameters can promise anything; empty if one can."""
+        if self.random_state is not None:
+            return "random_state makes its noise repeatable"
+        if self.data_norm is None:  # it decides the noise, which is published
+            return "data_norm was read off the rows, and the noise follows from it"
+        if np.array_equal(self.epsilon, math.inf):
+            return "epsilon is infinite"
+        if str(self.method) in methods.REFERENCES:
+            return f"method={self.method!r} adds no noise"
+        return ""
+
+    def _train(self, planned: PlannedFit) -> tuple[Array, Randomness]:
+        """Weights before the release's noise, and what that is drawn from."""
+        randomness, plan = self._randomness(), planned.plan
+        method = methods.METHODS[plan.method]
+        with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
+            return method.train(plan, planned.records, randomness, planned.start), randomness
+
+    def _release(self, planned: PlannedFit, weights: Array, randomness: Randomness) -> Release:
+        plan, private = planned.plan, planned.plan.proof is not None
+        if not private:
+            why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
+            warn_of_leak(f"{why}: no noise is added, and nothing is promised")
+        # Where the release adds nothing itself, the noise is that of the training.
+        inside, within = plan.noise_inside, private and not plan.scale > 0
+        return release(
+            weights,
+            proof=planned.proof,
+            epsilon=plan.task.epsilon if private else math.inf,
+            delta=plan.task.delta,
+            noise=randomness.steps if within else randomness.released,
+            scale=plan.scale if private else 0.0,
+            already_inside=inside and f"standard deviation {plan.sigma:.6g} {inside}",
+        )
+
+    def _keep(self, planned: PlannedFit, released: Release, payment: Payment | None) -> None:
+        """The released model; without a payment it is a candidate of `tune`, and may not leave."""
+        plan, value = planned.plan, released.value
+        self.classes_ = planned.classes
+        self.coef_ = value[:, :-1].copy() if self.fit_intercept else value.copy()
+        self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
+        if plan.method == methods.Majority.name:
+            self.intercept_ = methods.Majority.intercepts(planned.records)
+        self.privacy_ = None if planned.why_none or payment is None else released.guarantee
+        self.sigma_ = plan.sigma
+        self.noise_ = released.noise if plan.proof is not None else "none"
+        self.method_ = plan.method
+        self._scaling = self._scaled_as()
+        self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
+        if plan.spec is not None:  # batches are made equal
+            self.settings_["batch_size"] = plan.spec.batch_size
+        if payment is not None:
+            self.certificate_ = self._certificate(planned, payment)
+
+    def _scaled_as(self) -> Scaling:
+        """How rows were scaled for the training; kept, since parameters may change after it."""
+        norm = self.data_norm
+        if norm is None or self.method_ == methods.Majority.name:
+            norm = math.inf  # read off the rows, none is longer; and the majority looks at no row
+        return Scaling(float(norm), bool(self.fit_intercept))
+
+    # What is asked ------------------------------------------------------------------------
+
+    def _check_promise(self) -> None:
+        hint = "Pass the budget you promise, such as 1.0."
+        checks.positive("epsilon", self.epsilon, hint, allow_infinite=True)
+        hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
+        if self.delta is not None and not 0 < checks.non_negative("delta", self.delta, hint) < 1:
+            checks.fail("delta", self.delta, "in (0, 1)", hint)
+        if self._target() is not None and self.epsilon != 1:  # its default
+            hint = "Epsilon follows from the target."
+            checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
+        relation = self._relation()
+        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        if self.data_norm is not None:
+            hint = "Pass a norm that you know without looking at the data, such as 1.0."
+            if not 1e-30 < checks.positive("data_norm", self.data_norm, hint) < 1e30:
+                checks.fail("data_norm", self.data_norm, "between 1e-30 and 1e30", hint)
+        checks.flag("fit_intercept", self.fit_intercept)
+        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
+        if rows > MOST_ROWS_PER_PERSON:
+            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
+        if not isinstance(self.method, str):
+            checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
+        checks.one_of("method", self.method, methods.NAMES)
+        if self.target is not None and self.method in methods.REFERENCES:
+            checks.fail("target", self.target, f"to be left out for method={self.method!r}")
+        private_size = relation is Relation.ADD_OR_REMOVE_ONE
+        if self.public_rows is not None:
+            checks.whole("public_rows", self.public_rows, at_least=1)
+            if not private_size:
+                checks.fail("public_rows", self.public_rows, "only for add-or-remove-one")
+
+    def _target(self) -> RiskTarget | None:
+        """The risk that is promised, where it is not epsilon."""
+        if not isinstance(self.target, str | None):  # it may be a column of the records
+            checks.fail("target", f"[{type(self.target).__name__}]", "to be text", "Name a risk.")
+        return None if self.target is None else RiskTarget.parse(self.target)
+
+    def _relation(self) -> Relation:
+        if isinstance(self.relation, Relation):
+            return self.relation
+        name = str(self.relation).lower().replace("_", "-")
+        return Relation(checks.one_of("relation", name, [each.value for each in Relation]))
+
+    def _check_records(self, X: Any, y: Any) -> tuple[Array, Array]:
+        # y is checked below, with sentences of our own.
+        how = {"order": "C", "ensure_all_finite": False, "multi_output": True, **inputs.ACCEPTED}
+        X, y = validate_data(self, inputs.numbers(X), y, **how)
+        inputs.check_names(getattr(self, "feature_names_in_", None))
+        X = X.toarray() if hasattr(X, "toarray") else X
+        inputs.check_finite(X)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        return X, y
+
+    def _classes_of(self, y: Array) -> tuple[Array, npt.NDArray[np.int64]]:
+        """The classes, and the place of each label among them."""
+        if self.classes is not None:
+            classes = inputs.public_classes(self.classes)
+            return classes, inputs.class_codes(y, classes)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class")
+        warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
+        return classes, codes.astype(np.int64)
+
+    def _norm(self, X: Array) -> float:
+        if self.data_norm is not None:
+            return float(self.data_norm)
+        warn_of_leak("data_norm was read off the rows: no guarantee; pass one you know")
+        largest = float(row_norms(X).max(initial=0.0))
+        return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
+
+    def _randomness(self) -> Randomness:
+        if self.random_state is None:
+            return Randomness.of_system()
+        seed = check_random_state(self.random_state).randint(2**31)
+        warn_of_leak("random_state makes the noise repeatable: this fit has no guarantee")
+        return Randomness.seeded(int(seed))
+
+    def _task(self, records: FitRecords, persons_counted: bool) -> Task:
+        rows, relation = len(records.X), self._relation()
+        if relation is Relation.ADD_OR_REMOVE_ONE:
+            if self.public_rows is None:
+                checks.fail("public_rows", None, "to be given for add-or-remove-one")
+            rows = int(self.public_rows)
+        if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
+            warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
+        delta = default_delta(rows) if self.delta is None else float(self.delta)
+        return Task(
+            *(self._kind, float(self.l2), rows, records.X.shape[1], records.norm),
+            *(float(self.epsilon), delta, relation, records.problems),
+            rows_per_person=int(self.max_rows_per_person),
+            huber_width=self._huber_width(),
+            persons_counted=persons_counted,
+        )
+
+    def _huber_width(self) -> float:
+        return 0.5
+
+    def _plan(self, task: Task, start_norm: float, target: RiskTarget | None = None) -> FitPlan:
+        """How the task is done; with a target, its epsilon is not used but found."""
+        given = Settings(**{name: getattr(self, name) for name in HOW})
+        how = self.method, task, given, start_norm
+        starts = self.initial_weights is not None
+        if target is not None:
+            return methods.plan_for_risk(target, *how, starts=starts)
+        return methods.plan(*how, starts=starts)
+
+    # Certificates -------------------------------------------------------------------------
+
+    def _certificate(
+        self, planned: PlannedFit, payment: Payment, chosen: tuple[Evidence, Tuning] | None = None
+    ) -> Certificate:
+        """The certificate of a model that was just fitted.
+
+        `chosen`, for the best of several trainings: the evidence of all, and how it was chosen.
+        """
+        searched = any(line.startswith(FITTED_INSIDE) for line in planned.not_covered)
+        alone = planned.plan.evidence, Tuning("unknown" if searched else "none declared")
+        evidence, tuning = chosen or alone
+        promised = self.privacy_ is not None
+        kept = evidence if promised else None
+        weights = bundle.weights_file(self.coef_, self.intercept_)
+        return Certificate(
+            model=self._described(self.classes_, weights),
+            guarantee=self.privacy_,
+            why_none="" if promised else planned.why_none,
+            method=self.method_,
+            evidence=kept,
+            facts={} if kept is None else kept.facts(),
+            noise=self.noise_.rpartition("; from: ")[2],  # how much is among the facts
+            preprocessing=Preprocessing(declared=False, reads=()),
+            tuning=tuning,
+            **payment.certificate_fields(),
+        )
+
+    def _described(self, classes: Array, weights: bytes = b"") -> Model:
+        """The model's part of the certificate; without weights only to see if there can be one."""
+        labels, label_type = plain_labels(classes)
+        names = getattr(self, "feature_names_in_", None)
+        settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
+        for name in WRITTEN_IF_GIVEN:
+            if settings[name] is None:
+                del settings[name]
+        settings["relation"] = self._relation().value  # however it was spelled
+        if (target := self._target()) is not None:
+            settings["target"] = str(target)
+            del settings["epsilon"]
+        for name, value in settings.items():
+            value = value.item() if isinstance(value, np.generic) else value
+            settings[name] = "inf" if isinstance(value, float) and np.isinf(value) else value
+        return Model(
+            estimator=type(self).__name__,
+            settings=settings,
+            labels=labels,
+            label_type=label_type,
+            features=int(self.n_features_in_),
+            feature_names=None if names is None else tuple(str(name) for name in names),
+            intercept=bool(self.fit_intercept),
+            sha256=bundle.digest(weights),
+        )
+
+    def declare(
+        self,
+        *,
+        preprocessing: Sequence[str] | None = None,
+        columns: str | None = None,
+        tuning: str | None = None,
+    ) -> Self:
+        """Add to the certificate what `fit` could not see.
+
+        Parameters
+        ----------
+        preprocessing
+            What preparing the rows read from the records, a sentence each; empty if nothing.
+        columns
+            The public description by which a table became rows (`sordino.data.columns`, TOML).
+        tuning
+            "none declared", or "unknown" if settings may have been tried on these records.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "certificate_"):
+            raise ReleaseRefused("Of the models of `tune` only the one it returns may leave.")
+        given, before = self.certificate_, self.certificate_.preprocessing
+        if preprocessing is not None:
+            checks.sequence("preprocessing", preprocessing, "Pass a list of sentences, or [].")
+            reads = tuple(str(each) for each in preprocessing)
+            for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
+                if line.startswith(STEPS_FITTED):
+                    checks.fail("preprocessing", [], f"to name what was read: {line}")
+            before = Preprocessing(True, reads, before.columns)
+        if columns is not None:
+            if Columns.from_toml(columns).read_from_data:
+                checks.fail("columns", "[...]", "to be public, without read_from_data")
+            before = replace(before, columns=columns)
+        kind = given.tuning
+        if tuning is not None:
+            checks.one_of("tuning", tuning, ("none declared", "unknown"))
+            if kind.kind == "declared":
+                checks.fail("tuning", tuning, "not to be given for a model that `tune` chose")
+            kind = Tuning(tuning)
+        self.certificate_ = replace(given, preprocessing=before, tuning=kind)
+        return self
+
+    def save(self, directory: _Pathlike, **declared: Any) -> Path:
+        """Write the model and its certificate to a new directory: what may leave the building.
+
+        Parameters
+        ----------
+        directory
+            Must not exist yet, or be empty. It is there whole or not at all.
+        **declared
+            As in `declare`: `preprocessing`, `columns`, `tuning`.
+
+        Returns
+        -------
+        Path
+            The directory, with `model.safetensors` and `certificate.json`.
+            `sordino.load` reads it, without pickle.
+        """
+        self.declare(**declared)
+        return self._write(Path(directory))
+
+    def fit_and_save(
+        self,
+        X: Any,
+        y: Any,
+        directory: _Pathlike,
+        *,
+        persons: Any = None,
+        sign: _Sign | None = None,
+        **declared: Any,
+    ) -> Path:
+        """`fit`, then `save`; a ledger is charged between writing the files and naming them.
+
+        A place that cannot be written costs no budget then. If the system fails after that, the
+        ledger's entry says so, the budget stays spent, and the model stays here, to be saved.
+
+        Parameters
+        ----------
+        X, y, directory, persons, **declared
+            As for `fit` and `save`.
+        sign
+            From the certificate's bytes to a signature that is put beside it.
+        """
+        made = copy.copy(self)
+        made._ledger_entry = None
+        try:
+            bundle.check_target(directory)
+            place = made._save_planned(made._prepare(X, y, persons), directory, sign, **declared)
+        except BaseException:
+            if made._ledger_entry is not None:
+                self.__dict__ = made.__dict__
+            raise
+        self.__dict__ = made.__dict__  # and nothing of an earlier fit
+        return place
+
+    def _save_planned(
+        self, planned: PlannedFit, directory: _Pathlike, sign: _Sign | None = None, **declared: Any
+    ) -> Path:
+        """Train and save what `_prepare` of this very estimator planned."""
+        place = bundle.check_target(directory, weights=planned.start.size)
+        payment = planned.payment(self)
+        self._keep(planned, self._release(planned, *self._train(planned)), payment)
+        self.declare(**declared)
+        self._write(place, payment, sign)
+        return place
+
+    def _write(
+        self, directory: Path, payment: Payment | None = None, sign: _Sign | None = None
+    ) -> Path:
+        """Write the bundle, then tell the ledger where it lies.
+
+        A `payment` is of a model that is not charged for yet: it is once its files are on the disk.
+
+        Raises
+        ------
+        ReleaseRefused
+            If the weights are not those that were released.
+        CertificateError
+            If the disk refuses; its text says what became of the budget and of the model.
+        """
+        bundle.check_target(directory)
+        papers, weights = self.certificate_, bundle.weights_file(self.coef_, self.intercept_)
+        if bundle.digest(weights) != papers.model.sha256:
+            raise ReleaseRefused("coef_ or intercept_ was changed after the release; fit again.")
+
+        def record() -> None:
+            if payment is not None:
+                self._ledger_entry = payment.record()
+
+        check_consistent(papers)  # what `load` would refuse is not written, nor charged
+        signature = None if sign is None else sign(papers.to_json().encode())
+        if sign is not None and (not isinstance(signature, bytes) or len(signature) != 64):
+            checks.fail("sign", "[what it returned]", "to be the 64 bytes of an Ed25519 signature")
+        try:
+            bundle.write(directory, papers, weights, signature=signature, record=record)
+        except BaseException as error:
+            after = self._after_failure(error, directory, payment)
+            if isinstance(error, CertificateError):
+                raise CertificateError(f"{error} {after}") from error.__cause__
+            if self._ledger_entry is not None:  # else, stopped while it was recorded, nobody knows
+                error.add_note(after)
+            raise
+        if self._ledger_entry is not None:
+            mark_entry(self._ledger_entry.written, str(directory.resolve()))
+        return directory
+
+    def _after_failure(self, error: BaseException, directory: Path, payment: Payment | None) -> str:
+        """What became of the budget and the model when writing failed; the ledger is told, too."""
+        entry = self._ledger_entry
+        if payment is None:
+            kept = "The model is still in memory: save it elsewhere."
+            return kept if entry is None else f"{entry.spent} {kept}"
+        if entry is None:
+            return "Nothing was released, and no budget was spent."
+        why = error.__cause__ or error
+        reason = getattr(why, "strerror", None) or type(why).__name__
+        mark_entry(entry.failed, f"failed to write {directory}: {reason}")
+        return entry.spent
+
+    # Copies: one for another process is marked while a ledger is open here (`SENT`) --------
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, SENT: True} if is_open() else state
+
+    def __sklearn_clone__(self) -> Self:
+        clone: Self = super().__sklearn_clone__()
+        if hasattr(self, SENT):
+            setattr(clone, SENT, True)
+        mark_clone(self, clone, promises=not self._why_none())
+        return clone
+
+    def __copy__(self) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
