@@ -209,8 +209,9 @@ def pld(
 
     All records of a person together: mu times their number where the sum has Gaussian noise and no
     batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
-    fixed size, allocation and batches that are cut, the general group lemma, and the notes say so
-    (docs/math.md 12). Poisson batches that are cut to `max_batch_size`: `pld/truncated.py`.
+    fixed size, allocation and batches that are cut, the general group lemma or, where less, as if
+    batches were known, and the notes say so (docs/math.md 12). Poisson batches that are cut to
+    `max_batch_size`: `pld/truncated.py`.
 
     Raises
     ------
@@ -356,7 +357,7 @@ def _of_one_record(run: NoisySteps) -> dict[str, Any]:
 
 
 def _grouped(one: Profile, run: NoisySteps) -> Profile:
-    note = "by the general group lemma: nothing better is proved for these batches"
+    note = "by the general group lemma, or as if batches were known: no more is proved of these"
     return group(one, run.max_rows_per_person).noted(note)
 
 
