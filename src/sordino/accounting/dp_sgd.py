@@ -157,7 +157,10 @@ class NoisySteps:
     @property
     def is_trivial(self) -> bool:
         """Whether nothing of the data can ever be seen."""
-        unread = self.sample_rate == 0 and self.sampling != Sampling.FULL
+        # In passes of a given number of batches every record is met, whatever the rate says.
+        drawn = self.sampling in (Sampling.POISSON, Sampling.FIXED_SIZE)
+        met = self.sampling == Sampling.FULL or (self.steps_per_epoch is not None and not drawn)
+        unread = self.sample_rate == 0 and not met
         return self.steps == 0 or math.isinf(self.noise_multiplier) or unread
 
     @property
@@ -182,7 +185,10 @@ class NoisySteps:
         if self.sampling == Sampling.CYCLIC:  # the order is known: the worst record counts
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
-        rate = 1 / self.batches if self.sampling == Sampling.ALLOCATION else self.sample_rate
+        # (With a rate at or below 1 / (batches + 1) one more batch would have fitted into a pass.)
+        rate = 1 / self.batches
+        if self.sampling != Sampling.ALLOCATION:
+            rate = max(self.sample_rate, 1 / (self.batches + 1))
         share = min(1.0, self.max_rows_per_person * rest * rate)
         return ((passes, 1.0 - share), (passes + 1, share))
 
