@@ -76,6 +76,8 @@ class MinimisedFit(SingleFit):
         """Everything that makes it, as plain values."""
         plan = self.plan
         task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
+        if plan.task.prepared is None:  # as it was before there was a centre
+            del task["prepared"]
         numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
         return {"method": plan.method, "task": task, **numbers}
 
