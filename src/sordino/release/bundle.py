@@ -22,7 +22,7 @@ from safetensors import numpy as safetensors
 
 from sordino import _files, checks
 from sordino.proofs.evidence import SelectionEvidence
-from sordino.proofs.prepared import PreparedEvidence
+from sordino.proofs.prepared import MEAN, SQUARES, PreparedEvidence
 from sordino.release.certificate import MOST_BYTES, Certificate, CertificateError
 from sordino.types import Floats
 
@@ -246,11 +246,7 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats, 
     }
     if weights_file(coef, intercept, arrays) != content:
         _refuse("holds more than coef and intercept, or has them otherwise.")
-    if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
-        _refuse("has a low that is not below its high.")
-    for name in {"scale", "constant"} & names:
-        if not (arrays[name] > 0).all():
-            _refuse(f"has a {name} that is not above 0.")
+    _check_prepared(certificate, arrays)
     if certificate.guarantee is not None and not model.intercept and any(intercept.tobytes()):
         _refuse("has an intercept that the guarantee is not about.")
     return coef, intercept, arrays
@@ -258,19 +254,42 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats, 
 
 def _may_prepare(certificate: Certificate, names: set[str]) -> bool:
     """Whether the tensors by which rows are prepared are those that were asked for."""
-    settings, evidence = certificate.model.settings, certificate.evidence
+    settings, released = certificate.model.settings, _released(certificate)
     if certificate.method == "majority":  # it looks at no row
         return not names
     bounds = {*_BOUNDS} if settings.get("bounds") is not None else set()
     hows = {settings.get(name) for name in ("center", "scale")}
-    if isinstance(evidence, SelectionEvidence):
-        evidence = evidence.candidates[evidence.selected]
-    released = isinstance(evidence, PreparedEvidence)
     if released or {"private", "public"} & hows:
         return names == bounds | {*_PREPARED}
     if certificate.guarantee is not None:
         return names == bounds
     return names in (bounds, bounds | {*_PREPARED})  # nobody says what "auto" stood for
+
+
+def _check_prepared(certificate: Certificate, arrays: Mapping[str, Floats]) -> None:
+    """Refuse numbers that no row can be prepared by, or that nobody asked for."""
+    if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
+        _refuse("has a low that is not below its high.")
+    for name in ("scale", "constant"):
+        if name in arrays and not (arrays[name] > 0).all():
+            _refuse(f"has a {name} that is not above 0.")
+    if certificate.guarantee is None or "center" not in arrays:
+        return
+    settings, released = certificate.model.settings, _released(certificate)
+    if settings.get("center") != "public" and MEAN not in released and arrays["center"].any():
+        _refuse("has a center, and none was asked for.")
+    if settings.get("scale") != "public" and SQUARES not in released:
+        if (arrays["scale"] != arrays["scale"][0]).any():
+            _refuse("has a scale, and none was asked for.")
+
+
+def _released(certificate: Certificate) -> tuple[str, ...]:
+    """What was released of the rows before the training, by the certificate's numbers."""
+    evidence = certificate.evidence
+    if isinstance(evidence, SelectionEvidence):
+        evidence = evidence.candidates[evidence.selected]
+    made = evidence.releases if isinstance(evidence, PreparedEvidence) else ()
+    return tuple(each.what for each in made)
 
 
 def _inside(directory: Path, name: str) -> Path:
