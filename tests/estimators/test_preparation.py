@@ -25,7 +25,7 @@ from sordino.audit.runners import fits
 from sordino.audit.runners.minimised import PreparedFit
 from sordino.data import neighbours
 from sordino.data.dataset import NORM_SLACK, row_norms
-from sordino.errors import InvalidArgument, PrivacyLeakWarning
+from sordino.errors import InvalidArgument, NotApplicable, PrivacyLeakWarning
 from sordino.estimators import preparation, rules
 from sordino.estimators.fit import FitRecords
 from sordino.estimators.methods.prepared import release_preparation
@@ -141,7 +141,9 @@ class TestSums:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             made = model.fit(X, y)._coordinates
-        assert made is not None and made.center is not None and made.scale is not None
+        assert made is not None
+        assert made.center is not None
+        assert made.scale is not None
         rows = 2 * (np.clip(X, 0, 4) / 4) - 1
         assert made.center == pytest.approx(rows.mean(axis=0), abs=1e-6)
         limit = math.sqrt(3) * preparation.SQUARED_PART
@@ -186,7 +188,8 @@ class TestTheBudget:
             center="private",
         ).fit(X, y)
         evidence, claimed = evidence_of(model), model.privacy_
-        assert claimed is not None and claimed.relation is relation
+        assert claimed is not None
+        assert claimed.relation is relation
         assert 1 - 1e-4 <= claimed.epsilon <= 1 + 1e-9
         (mean,) = evidence.releases
         mu = mean.profile(relation, rows_per_person).mu
@@ -202,7 +205,8 @@ class TestTheBudget:
         parts = [each.profile(evidence.relation, 1).mu for each in evidence.releases]
         parts.append(evidence.training.proof().profile.mu)
         whole = evidence.proof().profile.mu
-        assert whole is not None and None not in parts
+        assert whole is not None
+        assert None not in parts
         assert whole**2 == pytest.approx(sum(mu**2 for mu in parts if mu), rel=1e-12)
         assert whole == pytest.approx(1 / gaussian.sigma(1.0, DELTA), rel=1e-4)
 
@@ -396,8 +400,7 @@ class TestArguments:
                 assert fitting.plan.before[0].norm == pytest.approx(norm)
 
     def test_auto_asks_for_little_noise_and_bounds(self) -> None:
-        X, y = table(60)
-        many, _ = table(4000)
+        X, many = table(60)[0], table(4000)[0]
         for rows, how, private in (
             (many, {}, True),
             (X, {"epsilon": 0.1}, False),
@@ -447,7 +450,7 @@ class TestArguments:
 
 
 class TestCertificates:
-    """Recomputed from its numbers; what stands twice agrees; arrays are those that were asked for."""
+    """Recomputed from its numbers; what stands twice agrees; arrays are those asked for."""
 
     def made(self, tmp_path: Path, **how: Any) -> tuple[Path, Any, dict[str, np.ndarray]]:
         X, y = table()
@@ -618,9 +621,8 @@ def test_noise_of_a_release_is_as_it_says() -> None:
     total = sums(MEAN, fitting.records.X, mean.norm, 50)
     free = dataclasses.replace(fitting.coordinates, low=None, high=None)
     for noise in (OsGaussian(), SeededNoise(1)):
-        found = [
-            release_preparation(fitting.plan, fitting.records.X, free, noise) for _ in "123456"
-        ]
+        how = fitting.plan, fitting.records.X, free, noise
+        found = [release_preparation(*how) for _ in range(6)]
         longest = [float(np.linalg.norm(each.center)) for each in found if each.center is not None]
         assert max(longest) <= mean.norm * (1 + 1e-9)  # within what a mean can be
     noisy = np.array([OsGaussian().perturb(total, mean.sigma) - total for _ in range(30)])
@@ -640,7 +642,14 @@ def test_coordinates_leave_rows_alone_until_they_are_whole() -> None:
     assert np.array_equal(half.of(X), half.bounded(X))
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1e-2, 30.0, 1e4])
+def test_where_delta_alone_allows_the_noise_a_sentence_says_so() -> None:
+    X, y = table(20)
+    with pytest.raises(NotApplicable, match="Nothing is left to the training"):
+        estimator(epsilon=1e-6, method="noisy-gd", center="private").preview(X, y)
+    assert estimator(epsilon=1e-6, method="noisy-gd").preview(X, y).epsilon <= 1e-6
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 30.0, 1e4])
 def test_extreme_budgets_are_kept_too(epsilon: float) -> None:
     X, y = table(20)
     found = estimator(epsilon=epsilon, method="noisy-gd", center="private").preview(X, y).epsilon

@@ -32,7 +32,7 @@ HOW = (AUTO, NONE, PRIVATE)
 """What `center` and `scale` may be called; public numbers are given as such."""
 CONSTANT = 0.6
 """The constant feature of prepared rows, of norm 1 with it."""
-RADIUS, SCALED_RADIUS = 0.25, 1.0
+RADIUS, SCALED_RADIUS = 0.125, 0.5
 """How long a prepared row may be before it is scaled down: this much of `data_norm`, or, where
 columns have a scale, of the length of a row that is one standard deviation off in every column."""
 _BLOCK = 1 << 12

@@ -278,9 +278,9 @@ def _check_prepared(certificate: Certificate, arrays: Mapping[str, Floats]) -> N
     settings, released = certificate.model.settings, _released(certificate)
     if settings.get("center") != "public" and MEAN not in released and arrays["center"].any():
         _refuse("has a center, and none was asked for.")
-    if settings.get("scale") != "public" and SQUARES not in released:
-        if (arrays["scale"] != arrays["scale"][0]).any():
-            _refuse("has a scale, and none was asked for.")
+    uneven = (arrays["scale"] != arrays["scale"][0]).any()
+    if settings.get("scale") != "public" and SQUARES not in released and uneven:
+        _refuse("has a scale, and none was asked for.")
 
 
 def _released(certificate: Certificate) -> tuple[str, ...]:

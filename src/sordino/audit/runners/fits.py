@@ -180,5 +180,9 @@ def _public(fitting: PlannedFit) -> tuple[object, ...]:
     """Everything of a plan that a run depends on."""
     plan = fitting.plan
     settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)
-    settled = (*settled, plan.before)
-    return (*settled, fitting.start.tobytes(), [str(label) for label in fitting.classes])
+    return (
+        *settled,
+        plan.before,
+        fitting.start.tobytes(),
+        [str(label) for label in fitting.classes],
+    )

@@ -57,7 +57,7 @@ def after_preparation(
     told = math.fsum((each.mu or 0.0) ** 2 for each in spent)
     guess = gaussian.epsilon(math.sqrt(max(mu**2 - told, 0.0)), task.delta)
     if not guess > 0:
-        raise NotApplicable("Nothing is left to the training; promise more, or leave out a part.")
+        raise NotApplicable("Nothing is left to the training; promise more, or center='none'.")
     first = make(left(guess))
     if first.proof is None:
         return replace(first, task=task)
@@ -121,7 +121,7 @@ def _largest(whole: Callable[[float], tuple[float, FitPlan]], guess: float, most
             break
         epsilon = following
     if best is None:
-        raise NotApplicable("Nothing is left to the training; promise more, or leave out a part.")
+        raise NotApplicable("Nothing is left to the training; promise more, or center='none'.")
     return best
 
 
