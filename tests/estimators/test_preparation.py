@@ -235,10 +235,11 @@ class TestTheBudget:
 
     def test_a_ledger_is_charged_for_the_whole(self, tmp_path: Path) -> None:
         X, y = table()
-        with Ledger(tmp_path / "l.db", dataset="d", epsilon=1.2, delta=DELTA):
-            estimator(center="private").fit(X, y)
-            with pytest.raises(sordino.BudgetExceeded):
-                estimator(center="private").preview(X, y)
+        for method in ("noisy-gd", "dp-sgd", "dp-agd"):
+            with Ledger(tmp_path / f"{method}.db", dataset="d", epsilon=1.2, delta=DELTA):
+                estimator(method=method, center="private").fit(X, y)
+                with pytest.raises(sordino.BudgetExceeded):
+                    estimator(method=method, center="private").preview(X, y)
 
     @pytest.mark.parametrize(
         ("params", "why"),
@@ -405,6 +406,7 @@ class TestArguments:
             (many, {}, True),
             (X, {"epsilon": 0.1}, False),
             (many, {"bounds": None}, False),
+            (many, {"initial_weights": [0.0] * 4}, False),
         ):
             labels = np.arange(len(rows)) % 2
             prepared = estimator(**how)._prepare(rows, labels).plan.task.prepared

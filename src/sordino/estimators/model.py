@@ -319,6 +319,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _preparation(self, task: Task, norm: float) -> Preparation | None:
         """Which centre and scale rows get, all of it by public facts; None for neither."""
         center, scale = (preparation.chosen(n, getattr(self, n)) for n in ("center", "scale"))
+        if self.initial_weights is not None:  # they are of rows as they are
+            center, scale = (NONE if how == AUTO else how for how in (center, scale))
         if self.method == methods.Majority.name:
             return None
         if self.data_norm is not None:

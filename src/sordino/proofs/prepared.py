@@ -3,7 +3,7 @@
 Each is a sum over rows of a bounded norm plus Gaussian noise: exact Gaussian DP (Balle & Wang
 2018). The training that follows keeps its promise for every centre and every scale that may have
 come out, so the two compose, adaptively: Gaussian DP adds up exactly, other profiles by their
-losses (docs/math.md 14).
+losses (`accounting/compose.py`).
 """
 
 from __future__ import annotations
