@@ -361,6 +361,8 @@ class TestArguments:
             ({"center": 1.0}, "center"),
             ({"center": [1, 2]}, "one a column"),
             ({"center": [1, 2, math.nan]}, "finite"),
+            ({"center": [1, 2, 1e9]}, "data_norm"),
+            ({"scale": [1, 1e-9, 1]}, "data_norm"),
             ({"scale": [1, 0, 1]}, "above 0"),
             ({"scale": [1, -1, 1]}, "above 0"),
             ({"scale": None}, "scale"),

@@ -35,6 +35,7 @@ CONSTANT = 0.6
 RADIUS, SCALED_RADIUS = 0.125, 0.5
 """How long a prepared row may be before it is scaled down: this much of `data_norm`, or, where
 columns have a scale, of the length of a row that is one standard deviation off in every column."""
+_FARTHEST = 1e6
 _BLOCK = 1 << 12
 _MOST_BITS = 30
 _EXACT = 2.0**52
@@ -174,10 +175,18 @@ class Coordinates:
         return replace(self, center=center, scale=scale, constant=CONSTANT)
 
     def with_public(self, name: str, numbers: Floats) -> Coordinates:
-        """With a public centre, or public standard deviations, in the units of the rows."""
+        """With a public centre, or public standard deviations, in the units of the rows.
+
+        Both must be within sight of the rows' norm: float32 holds no more.
+        """
         if name == "center":
-            return replace(self, center=self.at(numbers))
+            center = self.at(numbers)
+            if not (np.abs(center) <= _FARTHEST * self.norm).all():
+                checks.fail(name, "[...]", f"to be within {_FARTHEST:g} times data_norm")
+            return replace(self, center=center)
         scale = self.long(numbers) * (SCALED_RADIUS * math.sqrt(len(numbers)))
+        if not (scale * _FARTHEST >= self.norm).all():
+            checks.fail(name, "[...]", f"to be above data_norm / {_FARTHEST:g}")
         return replace(self, scale=scale)
 
 

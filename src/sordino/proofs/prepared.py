@@ -90,7 +90,8 @@ def sum_moved(what: str, norm: float, relation: Relation) -> float:
     """How far one record moves a sum of rows within the norm, or of their squares.
 
     Two rows of norm R are at most 2 R apart. Squares of a row make a vector without negative
-    entries of norm at most R^2, and two such are at most sqrt(2) R^2 apart.
+    entries of norm at most R^2, and two such are at most sqrt(2) R^2 apart. A record that is added,
+    removed, or zeroed out (then it has no part in any sum) moves them by its own length.
     """
     bound = norm * (1 + NORM_SLACK)
     replaced = relation is Relation.REPLACE_ONE
