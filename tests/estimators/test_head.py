@@ -6,6 +6,8 @@ import functools
 import json
 import os
 import stat
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -310,6 +312,7 @@ class TestInputs:
             (words, np.array(texts)),
             (words, np.array(texts, dtype=object)),
             (words, pd.Series(texts)),
+            (lambda column: column.to_numpy()[:, None], table["age"]),
             (lambda frame: frame[["age", "weight"]].to_numpy(), table),
             (PCA(2).fit(rng.random((20, 3))), table.to_numpy()),
             (FrozenEstimator(PCA(2).fit(rng.random((20, 3)))), table.to_numpy()),
@@ -543,6 +546,7 @@ def _by_global(rows: np.ndarray) -> np.ndarray:
     return rows @ WEIGHTS
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 class TestFingerprint:
     @pytest.mark.parametrize(
         "make",
@@ -556,6 +560,8 @@ class TestFingerprint:
             lambda k: Counting(k).__call__,
             lambda k: {"a": {1, k + 5}, "b": torch.arange(3 + k).bfloat16()},
             lambda k: nn.Sequential(nn.Conv2d(1, 1, 3, stride=1 + k)).requires_grad_(False),
+            lambda k: torch.jit.script(nn.Linear(2, 2 + k)),
+            lambda k: np.full(3, k).dot,
             lambda k: sparse.csr_matrix(np.eye(3) * (k + 1)),
             lambda k: eval(f"lambda rows: rows + {k}"),
         ],
@@ -568,6 +574,33 @@ class TestFingerprint:
         assert one == again
         assert one.sha256 != Fingerprint.of(make(1)).sha256
         assert not one.unseen
+
+    @pytest.mark.slow
+    def test_it_is_the_same_in_another_process(self) -> None:
+        """Nothing of it may depend on addresses or on how texts are hashed there."""
+        code = """
+import numpy as np, torch
+from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.ensemble import RandomTreesEmbedding
+from sordino.estimators import OrientedEdges
+from sordino.models.fingerprint import Fingerprint
+rows = np.random.default_rng(0).random((20, 6))
+torch.manual_seed(0)
+things = [
+    torch.nn.TransformerEncoderLayer(6, 2, 12), torch.jit.script(torch.nn.Linear(3, 4)),
+    PCA(2).fit(rows), RandomTreesEmbedding(2, random_state=0).fit(rows), OrientedEdges((8, 8)),
+    HashingVectorizer(stop_words=["a", "b"]), {"x", "y", "z"}, rows.dot,
+]
+print([Fingerprint.of(each).sha256 for each in things])
+"""
+        found = set()
+        for seed in ("1", "2"):
+            environment = {**os.environ, "PYTHONHASHSEED": seed}
+            run = [sys.executable, "-W", "ignore", "-c", code]
+            done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+            found.add(done.stdout)
+        assert len(found) == 1
 
     def test_globals_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         before = Fingerprint.of(_by_global)

@@ -108,6 +108,10 @@ class _Walk:
     def _code_or_object(self, thing: Any) -> None:
         if isinstance(thing, type):
             self._class(thing)
+        elif _is_scripted(thing):
+            for name, module in thing.named_modules():
+                self._say("scripted", name, module.original_name, getattr(module, "code", ""))
+            self._all((dict(thing.named_parameters()), dict(thing.named_buffers())))
         elif isinstance(thing, functools.partial):
             self._all(("partial", thing.func, thing.args, thing.keywords))
         elif isinstance(thing, types.MethodType):
@@ -201,6 +205,11 @@ class _Walk:
 def _is_tensor(thing: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.Tensor)
+
+
+def _is_scripted(thing: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.jit.ScriptModule)
 
 
 def _named(cls: Any) -> str:

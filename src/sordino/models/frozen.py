@@ -116,7 +116,8 @@ class Frozen:
         except Exception as error:  # nothing here is private, so what it says may be shown
             says = printable(error, 200).rstrip(".")
             hint = "Pass public_examples=[...] if it needs other inputs than made-up ones."
-            self._refuse(f"not to raise {type(error).__name__} on public inputs ({says}). {hint}")
+            what = f"not to raise {type(error).__name__} on public inputs ({says})"
+            self._refuse(what, hint)
         self.check_unchanged()
 
     def check_unchanged(self) -> None:
@@ -161,21 +162,22 @@ class Frozen:
         largest = float(np.abs(base).max(initial=0.0)) or 1.0
         # Not "any above": a NaN is a difference too.
         if not (np.abs(found - base) <= most * largest).all():
-            self._refuse(f"to be {what}. {hint}")
+            self._refuse(f"to be {what}", hint)
 
     def _check_evaluating(self) -> None:
         for module in _modules(self.features):
             if module.training:
                 kind = type(module).__name__
-                self._refuse(f"to be in evaluation mode ({kind} is in training mode). Call .eval()")
+                what = f"to be in evaluation mode ({kind} is in training mode)"
+                self._refuse(what, "Call .eval().")
 
-    def _refuse(self, why: str) -> NoReturn:
-        checks.fail("features", f"[{self.name}]", why)
+    def _refuse(self, why: str, hint: str = "") -> NoReturn:
+        checks.fail("features", f"[{self.name}]", why, hint)
 
 
 _RANDOM = "It draws at random, as dropout does: call .eval() on modules in it."
 _STATE = "It keeps a state, such as running statistics."
-_ACROSS = "A row's features depend on others of its batch, by normalising or attention across it"
+_ACROSS = "A row's features depend on others of its batch, by normalising or attention across it."
 
 
 def _unquoted(error: Exception, start: int, end: int) -> InvalidArgument:
@@ -218,6 +220,8 @@ def made_up(inputs: Any) -> Any:
         return np.array(texts, dtype=inputs.dtype.kind) if array else type(inputs)(texts)
     if hasattr(inputs, "columns"):
         return _table_like(inputs, rng, many)
+    if hasattr(inputs, "iloc"):
+        return type(inputs)(_numbers((many,), inputs.dtype, rng)) if _plain(inputs.dtype) else None
     if _is_tensor(inputs):
         torch = sys.modules["torch"]
         if inputs.dtype in (torch.bfloat16, torch.float16):
