@@ -274,18 +274,34 @@ class TestContract:
             assert np.linalg.norm(one.astype(float), axis=1).max() <= 1 + 1e-6
             assert np.linalg.norm(one[row].astype(float) - two[row]) <= 2 + 1e-6
 
+    def test_what_is_refused_would_break_the_bound(self) -> None:
+        """One record moves all rows of its batch, and their sum by far more than 2."""
+
+        def centred(batch: np.ndarray) -> np.ndarray:
+            return flat(batch) - flat(batch).mean(axis=0)
+
+        X, _ = images()
+        twin = X.copy()
+        twin[0] = 1e4
+        made = small(centred)
+        made._map = Frozen(centred)
+        made._map.width = 36
+        assert np.linalg.norm((made._rows(X) - made._rows(twin)).sum(axis=0)) > 20
+        with pytest.raises(InvalidArgument, match="others of its batch"):
+            made._map.check(X, 60)
+
     @pytest.mark.parametrize("batch_size", [1, 7, 59, 60, 1000])
     def test_batches_of_all_sizes_give_the_same(self, batch_size: int) -> None:
         X, y = images()
         for features in (network(), OrientedEdges((6, 6), windows=3)):
-            whole = small(features).fit(X, y).transform(X)
-            other = small(features, batch_size_features=batch_size).fit(X, y).transform(X)
+            whole = small(features).fit(X, y).features_of(X)
+            other = small(features, batch_size_features=batch_size).fit(X, y).features_of(X)
             np.testing.assert_allclose(whole, other, atol=1e-6)
 
     def test_rows_have_norm_1_and_zeros_stay(self) -> None:
         X, y = images()
         X[4], X[5] = 0, 1e-30
-        rows = small().fit(X, y).transform(X)
+        rows = small().fit(X, y).features_of(X)
         norms = np.linalg.norm(rows, axis=1)
         assert norms[4] == 0
         np.testing.assert_allclose(np.delete(norms, 4), 1, rtol=1e-12)
@@ -520,7 +536,7 @@ class TestSaved:
         model.save(tmp_path / "head")
         with pytest.warns(UserWarning, match="takes features made by flat"):
             alone = sordino.load(tmp_path / "head")
-        rows = model.transform(X)
+        rows = model.features_of(X)
         np.testing.assert_array_equal(alone.predict(rows), model.predict(X))
 
     def test_a_digest_that_was_changed_is_noticed(self, tmp_path: Path) -> None:
@@ -644,13 +660,13 @@ class TestCache:
         place = tmp_path / "cache"
         made = small(network(), cache=place).fit(X, y)
         assert asked == [60]
-        whole = made.transform(X)
+        whole = made.features_of(X)
         small(network(), cache=place).fit(X, y)
         assert asked == [60]
-        np.testing.assert_array_equal(small(network()).fit(X, y).transform(X), whole)
-        made.transform(X[:-1])
+        np.testing.assert_array_equal(small(network()).fit(X, y).features_of(X), whole)
+        made.features_of(X[:-1])
         X[0, 0, 0] += 1e-9
-        made.transform(X)
+        made.features_of(X)
         small(network(1), cache=place).fit(X, y)
         assert len(list(place.iterdir())) == 4
 
@@ -666,7 +682,7 @@ class TestCache:
     def test_a_damaged_one_is_made_anew(self, tmp_path: Path, damage: str) -> None:
         X, y = images()
         made = small(cache=tmp_path / "cache").fit(X, y)
-        whole = made.transform(X)
+        whole = made.features_of(X)
         (file,) = (tmp_path / "cache").iterdir()
         content = bytearray(file.read_bytes())
         if damage == "flipped":
@@ -676,9 +692,9 @@ class TestCache:
         if damage == "directory":
             file.unlink()
             file.mkdir()
-            assert "cache" in raised(lambda: made.transform(X))
+            assert "cache" in raised(lambda: made.features_of(X))
             return
-        np.testing.assert_array_equal(made.transform(X), whole)
+        np.testing.assert_array_equal(made.features_of(X), whole)
         assert len(file.read_bytes()) == len(content)
 
     def test_a_place_that_others_may_read_is_refused(self, tmp_path: Path) -> None:
@@ -694,8 +710,8 @@ class TestCache:
         _, y = images()
         table = pd.DataFrame({"a": np.arange(60.0), "b": np.ones(60)})
         made = small(lambda frame: frame.to_numpy(), cache=tmp_path / "cache").fit(table, y)
-        made.transform(table.rename(columns={"a": "c"}))
-        made.transform(table.astype("float32"))
+        made.features_of(table.rename(columns={"a": "c"}))
+        made.features_of(table.astype("float32"))
         words = small(HashingVectorizer(n_features=8), cache=tmp_path / "cache")
         words.fit([f"text {k}" for k in range(60)], y)
         assert len(list((tmp_path / "cache").iterdir())) == 4
@@ -796,3 +812,19 @@ def test_oriented_edges_help_on_all_digits() -> None:
         helped = share(OrientedEdges((8, 8)), range(10), epsilon)
         alone = share(flat, range(10), epsilon)
         assert helped > alone + 0.02, (epsilon, helped, alone)
+
+
+@pytest.mark.slow
+def test_attacks_see_no_more_than_is_claimed() -> None:
+    from sordino.audit import Claim, audit, pairs
+    from sordino.data.dataset import Dataset
+
+    X, y = images(40)
+    data = Dataset(head.unit_rows(flat(X)), y, norm_bound=1.0)
+    D, other = pairs.canary(data)
+    model = PrivateLogisticRegression(epsilon=1.0, delta=1e-5, classes=[0, 1], method="objective")
+    made = PrivateHead(flat, model)
+    promised = made.preview(D.X, D.y)
+    claim = Claim(promised.epsilon, promised.delta, promised.relation, source="its own")
+    found = audit(made, (D.X, D.y), (other.X, other.y), runs=100, claim=claim, workers=1)
+    assert not found.violated

@@ -268,7 +268,7 @@ class PrivateHead(BaseEstimator):  # type: ignore[misc]
         """As of the model: mean accuracy, of a classifier."""
         return float(self._fitted().score(self._seen(X), y, sample_weight))
 
-    def transform(self, X: Any) -> Array:
+    def features_of(self, X: Any) -> Array:
         """The rows that the model sees: features, divided by their norm."""
         check_is_fitted(self)
         return self._seen(X)
@@ -409,7 +409,9 @@ class PrivateHead(BaseEstimator):  # type: ignore[misc]
         inner = get_tags(self.model if given else kind())
         tags.estimator_type, tags.target_tags = inner.estimator_type, inner.target_tags
         tags.classifier_tags, tags.regressor_tags = inner.classifier_tags, inner.regressor_tags
-        tags.input_tags = replace(inner.input_tags, three_d_array=True, string=True)
+        tags.input_tags = replace(
+            inner.input_tags, three_d_array=True, string=True, allow_nan=True, sparse=False
+        )
         return tags
 
 
@@ -435,6 +437,10 @@ def _inputs(X: Any, name: str = "X") -> Any:
             if array.dtype.kind in "fiub":
                 return array
         return X
+    if hasattr(X, "__array__") and not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if isinstance(X, np.ndarray) and X.dtype.kind == "c":
+        checks.fail(name, f"[{X.dtype}]", "to hold no complex numbers")
     if isinstance(X, str | bytes | dict) or not (hasattr(X, "shape") or hasattr(X, "__len__")):
         kind = f"[{type(X).__name__}]"
         checks.fail(name, kind, "to be inputs one by one: an array, tensor, table or list")
