@@ -165,8 +165,9 @@ def _waiting(parts: Iterator[pd.DataFrame]) -> SpooledTemporaryFile[str]:
     from sordino.data.blocks import csv_lines
 
     with ExitStack() as stack:
-        how = {"encoding": "utf-8", "newline": ""}
-        spool = stack.enter_context(SpooledTemporaryFile(_WAITING, "w+", **how))
+        spool = stack.enter_context(
+            SpooledTemporaryFile(_WAITING, "w+", encoding="utf-8", newline="")
+        )
         with _files.explained("--out", "[left out]", "printed", "Pass --out FILE."):
             spool.writelines(csv_lines(parts))
             spool.seek(0)
