@@ -18,6 +18,7 @@ import sordino
 from sordino import PrivateLinearSVC, PrivateLogisticRegression, Relation
 from sordino.assessment.asked import asked
 from sordino.assessment.directory import AssessmentError
+from sordino.assessment.history import ReleasedBefore
 from sordino.assessment.plan import AssessmentPlan
 from sordino.assessment.request import Request
 from sordino.assessment.run import assess
@@ -100,6 +101,25 @@ def test_a_table_in_memory_is_planned_as_its_file(people, files) -> None:
         assert again.prepared.description == plan.prepared.description, name
         pd.testing.assert_frame_equal(again.X, plan.X)
         assert Request.from_toml(request.to_toml()) == request
+
+
+def test_names_of_data_may_come_first_too() -> None:
+    model = PrivateLogisticRegression(2.0, 1e-5, data_norm=1.5, classes=np.array([0, 1]))
+    plain = Request(data="digits/binary", epsilon=2.0)
+    assert asked("digits/binary", None, None, {"epsilon": 2.0}) == (plain, None)
+    assert asked(None, None, None, {"data": "digits/binary", "epsilon": 2.0}) == (plain, None)
+    for given in ((model, "people.csv", None, {}), (model, None, None, {"data": "people.csv"})):
+        request, records = asked(*given)
+        assert records is None
+        assert (request.data, request.epsilon, request.classes) == ("people.csv", 2.0, (0, 1))
+    known = Columns.from_toml('classes = ["no", "yes"]\n[columns.age]\nbounds = [0, 1]\n')
+    for classes in (["no", "yes"], np.array(["no", "yes"])):
+        same = PrivateLogisticRegression(classes=classes)
+        request, _ = asked(same, "people.csv", None, {"columns": known, "target": "ill"})
+        assert request.classes == ("no", "yes")
+    other = PrivateLogisticRegression(classes=["no", "maybe"])
+    with pytest.raises(InvalidArgument, match="to be what the description says"):
+        asked(other, "people.csv", None, {"columns": known, "target": "ill"})
 
 
 def test_arrays_are_taken_as_they_are(people) -> None:
@@ -278,6 +298,8 @@ def test_nobody_declares_how_arrays_were_prepared(people, tmp_path) -> None:
     X = np.column_stack([people["age"] / 120, people["job"] == "nurse"])
     model = PrivateLinearSVC(**HOW, classes=["no", "yes"])
     found = assess(model, X, people["ill"], **SMALL, out=tmp_path / "study")
+    with pytest.warns(ReleasedBefore, match="released from these records before: 1"):
+        assess(model, X, people["ill"], **SMALL, out=tmp_path / "another")
     papers = _certificate(tmp_path / "study")
     assert papers["preprocessing"] == {"declared": False, "reads": [], "columns": ""}
     assert papers["model"]["estimator"] == "PrivateLinearSVC"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,50 @@ def test_a_million_rows_take_the_memory_of_a_block(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600_000  # kilobytes
     with (tmp_path / "out.csv").open() as file:
         assert sum(1 for _ in file) == 10**6 + 1
+
+
+ODD_CELLS = (
+    *("", " ", "NA", "nan", "null", "inf", "-inf", "True", "TRUE", "1e999", "?", "0", "1.0", "2.5"),
+    *("007", "1_0", "0x1F", "1e3", " 64 ", "Xq7j", "123456789012345678", "0.1", "-0", "é", "yes"),
+)
+
+
+def _either(use: Callable[[], pd.DataFrame]) -> pd.DataFrame | str:
+    """What it gives, or how it is refused."""
+    try:
+        return use()
+    except (DataError, InvalidArgument) as error:
+        return str(error)
+
+
+def test_blocks_of_odd_cells_are_the_whole_table_or_refused_as_it_is(tmp_path: Path) -> None:
+    """Types of a column are guessed from each block alone: that must not show."""
+    refused = sum(_odd_cells(random.Random(seed), tmp_path / "odd.csv") for seed in range(15))
+    assert 3 <= refused <= 12  # of both kinds
+
+
+@pytest.mark.slow
+def test_blocks_of_two_hundred_tables_of_odd_cells(tmp_path: Path) -> None:
+    for seed in range(1000, 1200):
+        _odd_cells(random.Random(seed), tmp_path / "odd.csv")
+
+
+def _odd_cells(rng: random.Random, path: Path) -> bool:
+    """Whether such a table is refused: the same in one piece and in blocks."""
+    cells = rng.sample(ODD_CELLS, rng.choice((2, 3, 6, len(ODD_CELLS))))
+    usual = {"age": ["30", "4"], "smoker": ["true", "False"], "grade": ["1", "3"], "job": ["clerk"]}
+    lines = ["id,job,grade,smoker,age"]
+    for number in range(rng.choice((3, 20, 40))):
+        row = {name: rng.choice(listed) for name, listed in usual.items()}
+        if rng.random() < 0.3:
+            row[rng.choice(list(usual))] = rng.choice(cells)
+        lines.append(",".join([str(number), *(row[name] for name in lines[0].split(",")[1:])]))
+    path.write_text("\n".join(lines) + "\n")
+    whole = _either(lambda: table_file.rows(path, KNOWN))
+    for size in (1, 5, 1000):
+        found = _either(lambda size=size: _read(path, size)[1])
+        if isinstance(whole, str):
+            assert found == whole
+        else:
+            pd.testing.assert_frame_equal(found, whole, check_exact=False, rtol=0, atol=1e-12)
+    return isinstance(whole, str)

@@ -37,7 +37,7 @@ def asked(
     first
         A `Request`, an estimator that is not fitted, records, or None.
     X, y
-        Records behind it: rows and labels, or a table alone.
+        Records behind it: rows and labels, a table alone, or a name of data.
     settings
         Of a request, by name; `data` may be records, and `columns` a description.
     """
@@ -50,6 +50,8 @@ def asked(
             if name in given:
                 checks.fail(name, given[name], "to be left out beside an estimator, which has it")
         given |= of_model
+    elif isinstance(first, str | os.PathLike) and data is None:
+        data = first
     elif first is not None and not isinstance(first, Request):
         if y is not None:
             checks.fail("request", f"[{type(first).__name__}]", "to be an estimator or a Request")
@@ -58,6 +60,8 @@ def asked(
         else:
             X, y = first, X
     given = _described(given)
+    if isinstance(X, str | os.PathLike) and data is None and y is None:
+        data, X = X, None
     if data is not None:
         if X is not None:
             checks.fail("data", f"[{type(data).__name__}]", "to be left out beside X")
@@ -101,7 +105,7 @@ def _described(given: dict[str, Any]) -> dict[str, Any]:
         checks.fail("columns", f"[{type(columns).__name__}]", "to be a file, tables or Columns")
     of_file = {"target": columns.target, "classes": columns.classes, "person": columns.person}
     for name, value in of_file.items():
-        if value is not None and rest.get(name, value) != value:
+        if value is not None and list(rest.get(name, value)) != list(value):
             checks.fail(name, "[given]", "to be what the description says, or left out")
     tables = {name: _table(column) for name, column in columns.columns.items()}
     made = {"described": tables, "read_from_data": columns.read_from_data, **of_file, **rest}

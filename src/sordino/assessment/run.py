@@ -256,7 +256,7 @@ def assess(
 def _asked(first: Any, X: Any, y: Any, settings: dict[str, Any]) -> tuple[Request, Given | None]:
     """What is asked; the rooms that know estimators and tables only if some are passed."""
     named = (settings.get(name) for name in ("data", "columns"))
-    plain = all(isinstance(each, str | os.PathLike | None) for each in named)
+    plain = all(each is None or isinstance(each, str | os.PathLike) for each in named)
     if plain and X is None and y is None and isinstance(first, Request | None):
         return (first or Request()).with_options(**settings), None
     from sordino.assessment import asked

@@ -6,6 +6,7 @@ with it passes them again, and a fingerprint tells whether they are the same.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,21 @@ class Given:
     table: pd.DataFrame | None = field(default=None, repr=False)
     X: Any = field(default=None, repr=False)
     y: Any = field(default=None, repr=False)
+
+    def digest(self) -> bytes:
+        """SHA-256 of all of it, to know the same records again; empty if that cannot be had."""
+        import pandas as pd
+
+        if self.table is None:
+            frame = pd.DataFrame(np.asarray(self.X)).assign(y=self.y)
+        else:
+            frame = self.table
+        try:
+            values = pd.util.hash_pandas_object(frame, index=False).to_numpy()
+        except (TypeError, ValueError):  # lists and the like, in a column that is left out
+            return b""
+        names = repr([str(name) for name in frame.columns]).encode()
+        return hashlib.sha256(names + values.tobytes()).digest()
 
     @classmethod
     def of_table(cls, table: Any, y: Any = None, target: str | None = None) -> Given:
