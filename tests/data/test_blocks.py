@@ -221,6 +221,7 @@ def test_the_place_is_refused_before_the_work(tmp_path: Path) -> None:
     for name in ("t.txt", "no/t.csv", "link.csv", "t.csv", ""):
         with pytest.raises(InvalidArgument, match="--out"):
             blocks.check_place(tmp_path / name, tmp_path / "t.csv")
+    assert blocks.check_place(tmp_path / "t.csv", tmp_path / "none.csv") == tmp_path / "t.csv"
 
 
 @pytest.mark.slow

@@ -215,7 +215,7 @@ def check_place(path: str | Path, *sources: str | Path) -> Path:
     with _files.explained("--out", place, "written"):
         _files.check_place(place)
         for source in sources:
-            if place.exists() and place.samefile(source):
+            if place.exists() and Path(source).exists() and place.samefile(source):
                 checks.fail("--out", place, "to be another file than the one that is read")
     if frames.is_parquet(place):
         frames.check_pyarrow("--out", place, "write")
