@@ -145,7 +145,9 @@ def _settings(estimator: Any) -> dict[str, Any]:
         checks.fail("relation", relation, f"to be {_RELATION}", hint)
     if parameters["data_norm"] is None:
         checks.fail("data_norm", None, "to be a public bound", "Pass one that you know.")
-    found |= {name: parameters[name] for name in _SAME if parameters[name] is not None}
+    if isinstance(parameters["data_norm"], str):  # "auto": what a request without one takes
+        del parameters["data_norm"]
+    found |= {name: parameters[name] for name in _SAME if parameters.get(name) is not None}
     if parameters["target"] is not None:
         from sordino.accounting.risk import RiskTarget
 
