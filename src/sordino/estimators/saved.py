@@ -15,6 +15,7 @@ from sordino.estimators.classifiers import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
+from sordino.proofs.settings import MULTI_CLASS
 from sordino.release import bundle
 from sordino.release.certificate import (
     CertificateError,
@@ -72,5 +73,6 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
         model.feature_names_in_ = np.array(described.feature_names, dtype=object)
     model.privacy_, model.certificate_ = papers.guarantee, papers
     model.method_, model.noise_ = papers.method, papers.noise
+    model._joint = described.settings.get(MULTI_CLASS) == "softmax"
     model._scaling, model._ledger_entry = model._scaled_as(), None
     return model
