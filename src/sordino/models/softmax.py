@@ -68,7 +68,7 @@ class Softmax(Objective):
         clip: float | None,
         norms: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """p - e_y of every example and run, scaled down where |p - e_y| |x| is above `clip`.
+        """Give p - e_y of every example and run, scaled down where |p - e_y| |x| is above `clip`.
 
         [group, example, run, class]; `norms` [group, example] are those of the rows, if known.
         """

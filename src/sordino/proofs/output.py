@@ -161,7 +161,9 @@ class OutputEvidence(TrainingEvidence):
             which = str(spec.order).capitalize()
             raise NotApplicable(f"{which} batches meet a record at any step; use 'permute-once'.")
         if spec.radius is not None or spec.objective.kind == "least-squares":
-            raise NotApplicable("Rounding is bounded for logistic, softmax and Huber losses, radius=None.")
+            raise NotApplicable(
+                "Rounding is bounded for no least squares, and for radius=None alone."
+            )
         if spec.dtype != "float64":
             raise NotApplicable("Rounding in float32 moves weights too far; use float64.")
         batches = batches_of(spec, constants or self.constants, self.rows)

@@ -148,7 +148,8 @@ class TrainingRequest:
         how = {"batch_size": spec.batch_size, "learning_rate": spec.schedule.rate, **given}
         noise = 0.0
         if isinstance(evidence, StepsEvidence):
-            how["max_grad_norm"], noise = self._clip(longest(of, evidence.norm)), spec.noise_multiplier
+            noise = spec.noise_multiplier
+            how["max_grad_norm"] = self._clip(longest(of, evidence.norm))
             if self.settings is None and spec.max_grad_norm:
                 how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
             if not {"steps", "epochs"} & set(given):

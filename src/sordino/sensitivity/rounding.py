@@ -25,8 +25,7 @@ def rounding(
     scores: int = 1,
     **batches: Unpack[Batches],
 ) -> float:
-    """Bound on ||weights computed in float64 - weights of exact arithmetic||, for linear models
-    and the softmax.
+    """Bound on ||weights computed in float64 - weights of exact arithmetic||, of convex models.
 
     Two worlds are each this far from their exact weights: a release pays twice it.
 

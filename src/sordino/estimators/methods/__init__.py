@@ -41,7 +41,7 @@ class _Reference(Method):
 
 
 class NoPrivacy(_Reference):
-    """The minimiser of the regularised mean loss (L-BFGS, of one score finished by Newton steps)."""
+    """The minimiser of the regularised mean loss (L-BFGS, finished by Newton but for a softmax)."""
 
     name = "none"
 
