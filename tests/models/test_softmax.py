@@ -60,8 +60,8 @@ def test_curvature_reaches_half_a_squared_norm_and_never_more(classes, intercept
             start[2:] -= 100 * row.numpy()
             start[1] = start[0]
 
-        def loss(flat, row=row, wide=len(row)):
-            z = flat.view(classes, wide) @ row
+        def loss(flat, row=row):
+            z = flat.view(classes, -1) @ row
             return torch.logsumexp(z, 0) - z[0] + l2 / 2 * flat @ flat
 
         hessian = torch.autograd.functional.hessian(loss, torch.tensor(start.ravel()))

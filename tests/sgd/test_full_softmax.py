@@ -118,6 +118,14 @@ def test_they_equal_runs_by_batches_whatever_the_grouping(name, monkeypatch):
     np.testing.assert_allclose(train(*grid), whole, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["replace", "only"])
+def test_threads_do_not_change_a_byte(kind, rows_together):
+    spec, dataset = make_spec("noise"), problem()
+    grid = (spec, dataset, range(3), neighbours_of(dataset, kind))
+    alone, shared = (train(*grid, plan=Plan(3, 5), threads=many) for many in (1, 3))
+    np.testing.assert_array_equal(shared, alone)
+
+
 def test_no_batch_is_copied(monkeypatch):
     """A step of all rows reads them where they lie."""
     monkeypatch.setattr(network, "descend", None)

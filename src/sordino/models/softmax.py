@@ -51,8 +51,9 @@ class Softmax(Objective):
 
     def scores(self, params: Params, X: torch.Tensor) -> torch.Tensor:
         """Inner products z, [group, example, run, class]."""
-        flat = torch.bmm(X, params[0].flatten(1, 2).transpose(1, 2))
-        return flat.view(*X.shape[:2], -1, self.classes)
+        # This way round: with few classes BLAS is nearly twice as fast.
+        flat = torch.bmm(params[0].flatten(1, 2), X.transpose(1, 2)).transpose(1, 2)
+        return flat.reshape(*X.shape[:2], -1, self.classes)
 
     def losses(self, params: Params, X: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """Cross-entropy."""

@@ -85,7 +85,8 @@ class Chunk:
             self.full = FullBatch(self.spec, self.table, *sizes, places)
         elif softmax:
             chunk = self.table, grid.slots, len(self.seeds)
-            self.full = FullSoftmax(grid.objective, self.spec, *chunk)
+            threads = max(1, grid.threads // len(grid.chunks()))
+            self.full = FullSoftmax(grid.objective, self.spec, *chunk, threads)
         self.runs = len(self.seeds) * len(self.table.slot)
 
     def train(self) -> Array:

@@ -6,10 +6,15 @@ taken some at a time, for all runs of a chunk together, and are read once a step
     coefficients = probabilities - labels, clipped; 0 where a run has another record
     gradients   += coefficients' @ rows
 
-and a run's own record, if it has one, is added on its own. No batch is ever copied.
+and a run's own record, if it has one, is added on its own. No batch is ever copied. Where there are
+fewer chunks than cores, these share the rows; parts are added in their order, so that the sum has
+the same bytes however many there are.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +26,8 @@ from sordino.privacy import Sampling
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable
 
+_Map = Callable[[Callable[[slice], torch.Tensor], Iterable[slice]], Iterable[torch.Tensor]]
+_MOST_THREADS = 8
 WIDEST = 512
 """Scores of a row, of all runs together, beyond which a product is no faster."""
 
@@ -31,21 +38,30 @@ def applies(spec: TrainSpec, slots: int) -> bool:
     return spec.objective.kind == "softmax" and whole
 
 
-def scratch_numbers(objective: Softmax, runs: int, slots: int) -> int:
+def scratch_numbers(objective: Objective, runs: int, slots: int) -> int:
     """Numbers that a chunk holds beside its runs' weights and noise: gradients, one piece, norms.
 
     A piece has few rows where runs are many (`Softmax.pieces_of`).
     """
-    return 3 * runs * objective.parameters + 6 * objective.most_numbers(runs) + slots
+    assert isinstance(objective, Softmax)
+    parts = 3 + 2 * _MOST_THREADS
+    return parts * runs * objective.parameters + 6 * objective.most_numbers(runs) + slots
 
 
 class FullSoftmax:
-    """Steps of one chunk; the table is that of the chunk's datasets."""
+    """Steps of one chunk, by so many threads; the table is that of the chunk's datasets."""
 
     def __init__(
-        self, objective: Objective, spec: TrainSpec, table: RowTable, slots: int, seeds: int
+        self,
+        objective: Objective,
+        spec: TrainSpec,
+        table: RowTable,
+        slots: int,
+        seeds: int,
+        threads: int = 1,
     ) -> None:
         assert isinstance(objective, Softmax)
+        self.threads = min(threads, _MOST_THREADS)
         self.objective, self.spec, self.table, self.slots = objective, spec, table, slots
         present, counted = table.present.numpy(), table.counted.numpy() > 0
         own = table.slot >= 0
@@ -69,10 +85,24 @@ class FullSoftmax:
         noise: torch.Tensor | None,
     ) -> None:
         """Take these steps on weights [seed, dataset, class, column], in place; sum iterates."""
+        if self.threads == 1:
+            self._descend(map, weights, total, rates, noise)
+            return
+        with ThreadPoolExecutor(self.threads, "", torch.set_num_threads, (1,)) as pool:
+            self._descend(pool.map, weights, total, rates, noise)
+
+    def _descend(
+        self,
+        each: _Map,
+        weights: torch.Tensor,
+        total: torch.Tensor | None,
+        rates: npt.NDArray[np.float64],
+        noise: torch.Tensor | None,
+    ) -> None:
         spec, shape = self.spec, weights.shape
         flat = weights.view(-1, *shape[2:])
         for t, rate in enumerate(rates.tolist()):
-            change = self._gradients(flat).mul_(-rate / self.divisor)
+            change = self._gradients(each, flat).mul_(-rate / self.divisor)
             flat.mul_(1.0 - rate * spec.objective.l2).add_(change)
             if noise is not None and spec.max_grad_norm is not None:
                 normal = noise[:, t].view(shape[0], 1, *shape[2:])
@@ -84,7 +114,7 @@ class FullSoftmax:
             if total is not None:
                 total.add_(weights)
 
-    def _gradients(self, weights: torch.Tensor) -> torch.Tensor:
+    def _gradients(self, each: _Map, weights: torch.Tensor) -> torch.Tensor:
         """The sum of each run's clipped gradients, [run, class, column]."""
         objective, table, clip = self.objective, self.table, self.spec.max_grad_norm
         gradient = torch.zeros_like(weights)
@@ -94,9 +124,10 @@ class FullSoftmax:
             c.mul_(table.present[self.substitute].view(-1, 1, 1, 1))
             gradient[self.runs] = c.view(len(X), -1, 1) * X
         flat, all_runs = gradient.view(-1, gradient.shape[2]), (weights.unsqueeze(0),)
-        X, y, norms = (part[: self.slots] for part in (table.X, table.y, table.norms))
-        for piece in objective.pieces_of(X, len(weights)):
-            batch = (part[piece].unsqueeze(0) for part in (X, y))
+        X, y, norms = (whole[: self.slots] for whole in (table.X, table.y, table.norms))
+
+        def part(piece: slice) -> torch.Tensor:
+            batch = X[piece].unsqueeze(0), y[piece].unsqueeze(0)
             of = None if clip is None else norms[piece].unsqueeze(0)
             c = objective.coefficients(all_runs, *batch, clip, of)[0]
             if self.weight is not None:
@@ -104,5 +135,10 @@ class FullSoftmax:
             here = np.flatnonzero((self.slot >= piece.start) & (self.slot < piece.stop))
             if len(here):
                 c[self.slot[here] - piece.start, self.runs[here]] = 0
-            flat.addmm_(c.flatten(1).T, X[piece])
+            return c.flatten(1).T @ X[piece]
+
+        pieces = objective.pieces_of(X, len(weights))
+        for first in range(0, len(pieces), 2 * self.threads):  # few parts are held at once
+            for found in each(part, pieces[first : first + 2 * self.threads]):
+                flat.add_(found)
         return gradient
