@@ -178,8 +178,11 @@ def predict(scores: np.ndarray, labels: list[Any]) -> list[Any]:
     return [labels[each] for each in chosen]
 
 
-def probabilities(scores: np.ndarray, labels: list[Any]) -> np.ndarray:
+def probabilities(scores: np.ndarray, labels: list[Any], *, softmax: bool = False) -> np.ndarray:
     """Of each label; several models, each against the rest, are made to sum to 1."""
+    if softmax:
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
     each = np.exp(-np.logaddexp(0, -scores))
     if len(labels) == 2:
         return np.column_stack([1 - each, each])
@@ -210,7 +213,8 @@ def main() -> None:
     scores, labels = score(rows, weights, certificate), model["labels"]
     if asked_how_likely:
         write = csv.writer(sys.stdout, lineterminator="\n")
-        write.writerows([labels, *probabilities(scores, labels).tolist()])
+        softmax = model["settings"].get("multi_class") == "softmax"
+        write.writerows([labels, *probabilities(scores, labels, softmax=softmax).tolist()])
     else:
         print(*predict(scores, labels), sep="\n")
     sys.stdout.flush()

@@ -417,12 +417,20 @@ def exact_sgd(spec, X, y, rates, start):
     size, l2 = spec.batch_size, mp(spec.objective.l2)
     h = mp(spec.objective.huber_width)
     rows = [[mp(v) for v in row] for row in X.tolist()]
-    w, total = [mp(v) for v in start.tolist()], [mp(0)] * X.shape[1]
+    w, total = [mp(v) for v in start.tolist()], [mp(0)] * len(start)
+    columns = X.shape[1]
     batches = [range(a, min(a + size, len(X))) for a in range(0, len(X), size)]
     for t, rate in enumerate(rates):
         batch = batches[t % len(batches)]
         gradient = [mp(0)] * len(w)
         for b in batch:
+            if spec.objective.kind == "softmax":
+                scores = [w[k : k + columns] for k in range(0, len(w), columns)]
+                powers = [mpmath.exp(mpmath.fdot(rows[b], part)) for part in scores]
+                psi = [p / sum(powers) - (k == int(y[b])) for k, p in enumerate(powers)]
+                flat = [p * v for p in psi for v in rows[b]]
+                gradient = [g + v for g, v in zip(gradient, flat, strict=True)]
+                continue
             z = mpmath.fdot(rows[b], w)
             if spec.objective.kind == "logistic":
                 psi = 1 / (1 + mpmath.exp(-z)) - int(y[b])
@@ -440,18 +448,20 @@ def exact_sgd(spec, X, y, rates, start):
 
 
 class TestRounding:
-    @pytest.mark.parametrize("kind", ["logistic", "huber-svm"])
+    @pytest.mark.parametrize("batch", [8, 37])
+    @pytest.mark.parametrize("kind", ["logistic", "huber-svm", "softmax"])
     @pytest.mark.parametrize(("rate", "every"), [(0.7, None), (0.7, 2), (2.3, None)])
-    def test_float64_stays_within(self, kind, rate, every):
+    def test_float64_stays_within(self, kind, rate, every, batch):
         # 2.3 is beyond 2 / smoothness for the Huber loss: rounding errors grow there as well.
         rng = np.random.default_rng(3)
         X = rng.standard_normal((37, 6))
         X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.0000001
-        y = rng.integers(0, 2, 37)
-        start = rng.standard_normal(6)
-        objective = ObjectiveSpec(kind, l2=0.01, intercept=False)
+        objective = ObjectiveSpec(kind, l2=0.01, intercept=False, classes=5)
+        y = rng.integers(0, max(2, objective.scores), 37)
+        # Also far from 0, where most scores lie a long way below the largest.
+        start = rng.standard_normal(6 * objective.scores) * (30 if kind == "softmax" else 1)
         spec = TrainSpec(
-            *(objective, rate, 8),
+            *(objective, rate, batch),
             steps=43,
             order="fixed",
             average_every=every,
@@ -466,15 +476,17 @@ class TestRounding:
         bound = sensitivity.rounding(
             constants=objective.constants(1.0),
             n=37,
-            batch_size=8,
+            batch_size=batch,
             features=6,
+            scores=objective.scores,
             rates=np.full(43, rate),
             norm=1.0,
             start_norm=float(np.linalg.norm(start)),
             average_every=every,
         )
         assert 0 < error <= bound
-        assert bound < (1e-9 if rate * objective.constants(1.0).smooth < 2 else 1.0)
+        stable = 1e-8 if kind == "softmax" else 1e-9
+        assert bound < (stable if rate * objective.constants(1.0).smooth < 2 else 1.0)
 
     def test_it_costs_next_to_nothing(self):
         # docs/math.md's Adult: the bound on rounding is a millionth of the sensitivity, even if
@@ -499,6 +511,7 @@ class TestRounding:
         assert sensitivity.rounding(features=10, norm=1.0, start_norm=100.0, **how) > 2 * base
         assert sensitivity.rounding(features=10, norm=1.0, **how | {"batch_size": 400}) > base
         assert sensitivity.rounding(features=10, norm=1.0, divisor=10, **how) > base
+        assert sensitivity.rounding(features=10, norm=1.0, scores=100, **how) > base
         assert sensitivity.rounding(features=10, norm=1.0, **how | {"rates": []}) < 1e-270
 
     def test_refusals(self):

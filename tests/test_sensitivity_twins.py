@@ -453,7 +453,7 @@ def rates_of(spec, n):
     return np.array(rates[: spec.total_steps(n)])
 
 
-@pytest.mark.parametrize("kind", ["logistic", "huber-svm"])
+@pytest.mark.parametrize("kind", ["logistic", "huber-svm", "softmax"])
 @pytest.mark.parametrize("case", ENGINE)
 @pytest.mark.parametrize("relation", [REPLACE, ZERO])
 def test_the_engine_stays_within_the_bound(case, kind, relation):
@@ -463,15 +463,14 @@ def test_the_engine_stays_within_the_bound(case, kind, relation):
     X[10:] *= 1e-3  # most say little, so that the others are not held back
     y = rng.integers(0, 2, n)
     values = {"learning_rate": 0.6, "init": "given", "dtype": "float64", "steps": 23}
-    spec = TrainSpec(
-        ObjectiveSpec(kind, l2=0.2, intercept=False), batch_size=size, **(values | ENGINE[case])
-    )
+    objective = ObjectiveSpec(kind, l2=0.2, intercept=False, classes=4)
+    spec = TrainSpec(objective, batch_size=size, **(values | ENGINE[case]))
     dataset = Dataset(X, y, norm_bound=1.0)
     slots = np.arange(n)
     pairs = nb.zero_out(dataset, slots)
     if relation is REPLACE:
         pairs = nb.replace(dataset, slots, -unit(X) * 0.9999999, y)
-    start = rng.standard_normal(d) * 0.1
+    start = rng.standard_normal(d * objective.scores) * 0.1
     weights = train(spec, dataset, seeds, pairs, initial_weights=start)[:, :, 0]
     how = {
         "constants": spec.objective.constants(1.0),
@@ -482,7 +481,8 @@ def test_the_engine_stays_within_the_bound(case, kind, relation):
         "average_every": spec.average_every,
         "divisor": size if spec.divides_by_batch_size else None,
     }
-    slack = 2 * sensitivity.rounding(features=d, norm=1.0, start_norm=1.0, **how)
+    scores = objective.scores
+    slack = 2 * sensitivity.rounding(features=d, scores=scores, norm=1.0, start_norm=1.0, **how)
     parts = sensitivity.reshuffled_contributions(relation=relation, **how).epochs
     grid = prepare(spec, dataset, seeds, pairs, initial_weights=start)
     stream = epochs_of(spec, n, seeds, grid.streams, n)

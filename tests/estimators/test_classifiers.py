@@ -446,12 +446,14 @@ class TestManyClasses:
         assert fitted.privacy_.epsilon <= 1.0 * (1 + 1e-9)
         assert fitted.predict_proba(X).sum(axis=1) == pytest.approx(1)
 
-    def test_noise_grows_with_the_root_of_the_classes(self):
+    def test_noise_grows_with_the_root_of_the_classes_or_of_two_for_a_softmax(self):
         X, y = problem(classes=4)
         how = {"method": "output-gd", "steps": 20, "learning_rate": 1.0}
-        four = model(classes=[0, 1, 2, 3], **how).fit(X, y)
+        four = model(classes=[0, 1, 2, 3], multi_class="one-vs-rest", **how).fit(X, y)
+        softmax = model(classes=[0, 1, 2, 3], **how).fit(X, y)
         two = model(classes=[0, 1], **how).fit(X, y % 2)
         assert four.sigma_ / two.sigma_ == pytest.approx(2, rel=1e-9)
+        assert softmax.sigma_ / two.sigma_ == pytest.approx(math.sqrt(2), rel=1e-6)
 
     def test_exact_classes_are_learned(self):
         X, y = problem(classes=3)

@@ -51,11 +51,13 @@ def scores(model: Any, X: Any, norm: float | None) -> np.ndarray:
     return seen(X, norm, model.fit_intercept) @ weights.T
 
 
-def likely(found: np.ndarray) -> np.ndarray:
-    """Probabilities: the logistic curve; of several classes, made to sum to 1."""
+def likely(found: np.ndarray, *, beside: bool = False) -> np.ndarray:
+    """Probabilities: the logistic curve; of several classes, the softmax, if they are one model."""
     each = np.exp(-np.logaddexp(0, -found))
     if each.shape[1] == 1:
         return np.column_stack([1 - each, each])
+    if not beside:
+        each = np.exp(found - found.max(axis=1, keepdims=True))
     return each / each.sum(axis=1, keepdims=True)
 
 
@@ -189,12 +191,17 @@ def test_probabilities_are_as_good_as_without_noise(seed: int, classes: int, nor
     X, y = table(100 + seed, 2000, classes)
     method = ("objective", "noisy-gd", "auto")[seed % 3]
     model = PrivateLogisticRegression(
-        1e6, method=method, data_norm=norm, classes=range(classes), l2=0.003
+        1e6,
+        method=method,
+        data_norm=norm,
+        classes=range(classes),
+        l2=0.003,
+        multi_class="one-vs-rest",
     ).fit(X, y)
     rows = seen(X, norm, True)
     problems = [y == 1] if classes == 2 else [y == code for code in range(classes)]
     without = np.stack([minimiser(rows, labels, 0.003) for labels in problems])
-    best = likely(rows @ without.T)
+    best = likely(rows @ without.T, beside=True)
     ours = model.predict_proba(X)
     shares = np.bincount(y, minlength=classes) / len(y)
     constant = log_loss(np.tile(shares, (len(y), 1)), y)
@@ -267,7 +274,9 @@ def by_example(bundle: Path, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     example = runpy.run_path(str(EXAMPLE))
     certificate, weights = example["read_bundle"](bundle)
     found = example["score"](X, weights, certificate)
-    return found, example["probabilities"](found, certificate["model"]["labels"])
+    model = certificate["model"]
+    softmax = model["settings"].get("multi_class") == "softmax"
+    return found, example["probabilities"](found, model["labels"], softmax=softmax)
 
 
 @EVERY

@@ -22,6 +22,8 @@ CASES = {
     ),
     "squares": (ObjectiveSpec("least-squares"), 5, None),
     "squares, l2": (ObjectiveSpec("least-squares", l2=0.2, intercept=False), 5, None),
+    "softmax": (ObjectiveSpec("softmax", classes=4), 5, None),
+    "softmax, l2": (ObjectiveSpec("softmax", classes=3, l2=0.2, intercept=False), 5, None),
     "mlp": (ObjectiveSpec("mlp", hidden=4), 5, None),
     "mlp, l2": (ObjectiveSpec("mlp", hidden=3, l2=0.2), 5, None),
     "cnn 8x8": (ObjectiveSpec("cnn", hidden=4, classes=3), 64, (8, 8)),

@@ -205,6 +205,45 @@ def test_every_free_value_stands_in_some_papers() -> None:
         assert found, free
 
 
+def of_a_softmax(tmp_path: Path, method: str) -> Forged:
+    """Papers of one model of three classes."""
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(90, 2)), np.arange(90) % 3
+    made = tmp_path / "made"
+    made.mkdir(parents=True)
+    how: dict[str, Any] = {"method": method, "classes": [0, 1, 2], "delta": 1e-5}
+    PrivateLogisticRegression(**how).fit(X, y).save(made / "softmax")
+    return Forged("softmax", tmp_path, made)
+
+
+@pytest.mark.parametrize("method", ["noisy-gd", "dp-sgd", "output-gd"])
+def test_no_single_value_of_a_softmax_can_be_changed(method: str, tmp_path: Path) -> None:
+    forged = of_a_softmax(tmp_path, method)
+    assert forged.plain["model"]["settings"]["multi_class"] == "softmax"
+    assert forged.accepted(_written(forged.plain))
+    assert forged.slipped(every=3) == []
+    for path in ("model.settings.multi_class", "evidence.problems", "evidence.spec.objective*"):
+        assert forged.slipped(path) == []
+
+
+@pytest.mark.parametrize("method", ["noisy-gd", "output-gd"])
+def test_one_against_the_rest_is_no_softmax(method: str, tmp_path: Path) -> None:
+    """Neither says that it is the other, whichever values are changed together."""
+    forged = of_a_softmax(tmp_path, method)
+    plain = copy.deepcopy(forged.plain)
+    for kind in ("logistic", "huber-svm", "mlp"):
+        plain["evidence"]["spec"]["objective"]["kind"] = kind
+        for settled in ("softmax", "one-vs-rest", None):
+            plain["model"]["settings"]["multi_class"] = settled
+            assert not forged.accepted(_written(plain))
+    del plain["model"]["settings"]["multi_class"]
+    assert not forged.accepted(_written(plain))
+    for other in ("objective", "dp-agd"):
+        plain = copy.deepcopy(forged.plain)
+        plain["method"] = plain["model"]["settings"]["method"] = other
+        assert not forged.accepted(_written(plain))
+
+
 def asked_by_risk(tmp_path: Path, method: str = "noisy-gd") -> Forged:
     """Papers whose epsilon follows from a target; the corpus is older than that."""
     draw = np.random.default_rng(0)
@@ -439,8 +478,12 @@ def _estimator(draw: np.random.Generator) -> Any:
         else:
             given["public_rows"] = 90
     kind = PrivateLinearSVC if draw.random() < 0.5 else PrivateLogisticRegression
+    several: dict[str, Any] = {}
     if kind is PrivateLinearSVC:
         given["huber_width"] = [0.5, 0.1, 1][draw.integers(3)]
+    elif draw.random() < 0.5:
+        covered = method == "auto" or settings.METHODS[method].softmax
+        several["multi_class"] = ["one-vs-rest", "auto", "softmax"][draw.integers(2 + covered)]
     targets = ("advantage<=0.3", "detection<=0.02@0.01", "reconstruction<=0.2@0.05")
     promised = {"epsilon": [0.01, 1, 3.0, 40.0][draw.integers(4)]}
     if draw.random() < 0.3:
@@ -455,6 +498,7 @@ def _estimator(draw: np.random.Generator) -> Any:
         classes=[[0, 1], [0, 1, 2]][draw.integers(2)],
         fit_intercept=bool(draw.integers(2)),
         max_rows_per_person=int(draw.choice([1, 1, 2])),
+        **several,
         **given,
     )
 
@@ -476,7 +520,7 @@ def test_the_tables_are_those_of_the_estimators() -> None:
     kinds = (PrivateLogisticRegression, PrivateLinearSVC)
     assert {kind.__name__: kind._kind for kind in kinds} == settings.ESTIMATORS
     for kind in kinds:
-        own = {"huber_width"} if kind is PrivateLinearSVC else set()
+        own = {"huber_width" if kind is PrivateLinearSVC else settings.MULTI_CLASS}
         assert set(kind().get_params()) - set(KEPT_INSIDE) == {
             *settings.GENERAL,
             *settings.HOW,

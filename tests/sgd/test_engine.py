@@ -196,6 +196,20 @@ NETWORKS = {
         },
     ),
     "mlp poisson": (ObjectiveSpec("mlp", hidden=4), {"order": "poisson", "sample_rate": 0.2}),
+    "softmax": (ObjectiveSpec("softmax", classes=3), {}),
+    "softmax private": (
+        ObjectiveSpec("softmax", classes=3, l2=0.01),
+        {"max_grad_norm": 0.3, "noise_multiplier": 0.5, "order": "poisson", "sample_rate": 0.2},
+    ),
+    "softmax allocation": (
+        ObjectiveSpec("softmax", classes=2, intercept=False),
+        {
+            "max_grad_norm": 1.4,
+            "noise_multiplier": 0.5,
+            "order": "allocation",
+            "steps_per_epoch": 9,
+        },
+    ),
     "cnn": (ObjectiveSpec("cnn", hidden=3, classes=2), {"learning_rate": 0.1}),
     "cnn clipped": (
         ObjectiveSpec("cnn", hidden=3, classes=2),

@@ -248,7 +248,7 @@ class AssessmentPlan:
                 classes, codes = np.unique(whole.y, return_inverse=True)
                 digest = content_digest(np.asarray(whole.X), codes, classes)
                 fitting = replace(fitting, digest=digest)
-            D = fitting.records.dataset(0)
+            D = fitting.records.dataset(None if fitting.plan.task.joint else 0)
         return cls(
             *(
                 request,
@@ -313,8 +313,8 @@ class AssessmentPlan:
 
     @property
     def problems(self) -> int:
-        """Models that are released together: one, or one a class."""
-        return 1 if self.fitting is None else self.fitting.records.problems
+        """Models that are released together: one, or one a class against the rest."""
+        return 1 if self.fitting is None else self.fitting.plan.task.models
 
     @property
     def release_spec(self) -> TrainSpec | None:
@@ -399,8 +399,7 @@ def plain_spec(rows: int, fitting: PlannedFit | None, recipe: Recipe | None) -> 
     objective = _network_objective(recipe)
     if fitting is not None:
         task = fitting.plan.task
-        width = task.huber_width
-        objective = ObjectiveSpec(task.kind, l2=task.l2, intercept=False, huber_width=width)
+        objective = task.objective_with(task.l2)
         if papers is None:
             steps = min(max(_PASSES * one_pass, _LEAST_STEPS), _MOST_STEPS)
         rate = min(rate, 1 / task.constants.smooth)  # beyond twice that, a strong l2 diverges

@@ -485,7 +485,7 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
     if not apart.in_order and not (trained and mechanism.spec.order != Sampling.CYCLIC):
         checks.fail("D_prime", "[another order]", "to be in the order of D")
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
-        linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
+        linear = mechanism.spec.objective.is_convex and not mechanism.spec.objective.intercept
     else:
         linear = not (_moves_zeros(mechanism) or isinstance(mechanism, PreparedFit))
     replaced = apart.relation is Relation.REPLACE_ONE

@@ -545,11 +545,12 @@ def loss(mechanism: Any, D: Any, D_prime: Any) -> Score:
     """
     objective = ObjectiveSpec("logistic")
     if not is_estimator(mechanism):
-        linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_linear
+        linear = isinstance(mechanism, TrainedRelease) and mechanism.spec.objective.is_convex
         if not linear or mechanism.checkpoints is not None:
             checks.fail("score", "loss", "to be used for linear weights")
         objective = mechanism.spec.objective
-    return _fit_of(_records(D, D_prime), 1, objective.kind, objective.huber_width)
+    scores = objective.scores
+    return _fit_of(_records(D, D_prime), scores, objective.kind, objective.huber_width)
 
 
 def record_losses(
@@ -567,7 +568,7 @@ def record_losses(
     problems
         Whose weights [run, problem * column] are released: one for two classes, else one a class.
     kind, huber_width
-        The loss, "logistic" or "huber-svm".
+        The loss, "logistic", "softmax" or "huber-svm".
     """
     apart = difference(D, D_prime)
     if apart is None or apart.lost is None or apart.gained is None:
@@ -601,6 +602,10 @@ def _fit_of(records: list[_Record], problems: int, kind: str, huber_width: float
             if len(row) != weights.shape[2]:
                 wanted = f"to be {len(row)} weights, or one more"
                 checks.fail("score", f"[loss of {released.shape[1]} values]", wanted)
+            if kind == "softmax":
+                z = weights @ row.astype(np.float64)
+                total += sign * (logsumexp(z, axis=1) - z[:, int(label)])
+                continue
             for problem in range(problems):
                 y = label if problems == 1 else float(label == problem)
                 total += sign * losses(weights[:, problem] @ row.astype(np.float64), y)

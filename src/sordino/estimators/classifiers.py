@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -114,6 +114,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         centre; PUBLIC numbers, one a column of `X`; "none", or "auto" as for `center`.
     classes
         The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
+    multi_class
+        How more than two classes are told apart. "softmax" trains one model, in which a record
+        counts sqrt(2) times; "one-vs-rest" one a class, together sqrt(classes) times. None or
+        "auto": "softmax", but for "objective" and "dp-agd", of which no theorem covers it.
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
     max_rows_per_person
@@ -153,24 +157,28 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     _kind = "logistic"
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability of each class: the logistic curve of the scores.
+        """Probability of each class: the logistic curve of the score, or the softmax of all.
 
         Rows longer than `data_norm` are scaled down to it as in the training: the model was fitted
         to such rows, and far beyond the norm its curve would be too sure.
 
-        With more than two classes each has a model of its own, and their probabilities are made
+        One against the rest, each class has a model of its own, and their probabilities are made
         to sum to 1.
         """
-        return probabilities(self.decision_function(X))
+        return probabilities(self.decision_function(X), joint=self._joint)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Ln of `predict_proba`."""
+        """Ln of `predict_proba`; of a softmax without rounding probabilities to 0 first."""
+        if getattr(self, "_joint", False):
+            return np.asarray(log_softmax(self.decision_function(X), axis=1))
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
 
-def probabilities(scores: Array) -> Array:
-    """Of every class, [row, class], from what `decision_function` says."""
+def probabilities(scores: Array, *, joint: bool = False) -> Array:
+    """Of every class, [row, class], from what `decision_function` says; `joint`: of a softmax."""
+    if joint:
+        return np.asarray(softmax(scores, axis=1))
     each = expit(scores)
     if scores.ndim == 1:
         return np.column_stack([1 - each, each])

@@ -53,13 +53,14 @@ class Task:
     rows
         Number of records; where the relation keeps it private, a public number near it.
     columns
-        Weights of one problem, the intercept's among them.
+        Weights of one score, the intercept's among them.
     norm
         What no row's Euclidean norm exceeds, the intercept's 1 included.
     epsilon, delta, relation
         The promise. An infinite epsilon promises nothing.
     problems
-        Binary problems trained: one, or one a class.
+        Rows of weights: one for two classes, else one a class. Each is a binary problem of its
+        own, or, of the softmax, a part of the one there is.
     rows_per_person
         Records that one person may have.
     persons_counted
@@ -84,8 +85,24 @@ class Task:
     prepared: Preparation | None = None
 
     def objective_with(self, l2: float) -> ObjectiveSpec:
-        """The loss of one problem, the intercept a column like any other, with a regulariser."""
-        return ObjectiveSpec(self.kind, l2=l2, intercept=False, huber_width=self.huber_width)
+        """The loss of one model, the intercept a column like any other, with a regulariser."""
+        how: dict[str, Any] = {"classes": self.problems} if self.joint else {}
+        return ObjectiveSpec(self.kind, l2, False, self.huber_width, **how)
+
+    @property
+    def joint(self) -> bool:
+        """Whether all classes are one model, the softmax."""
+        return self.kind == "softmax"
+
+    @property
+    def models(self) -> int:
+        """Models trained beside each other on the same records."""
+        return 1 if self.joint else self.problems
+
+    def start_norm(self, start: Floats) -> float:
+        """Norm of one model's initial weights, at most, of all that are given [problem, column]."""
+        rows = np.linalg.norm(start, axis=1)
+        return float(np.linalg.norm(rows) if self.joint else rows.max())
 
     @property
     def constants(self) -> Constants:
@@ -96,7 +113,7 @@ class Task:
 
     @property
     def curvature(self) -> float:
-        """Largest second derivative of the loss in the score."""
+        """Largest second derivative of the loss along its scores."""
         return self.objective_with(self.l2).curvature
 
     @property
@@ -117,8 +134,12 @@ class Task:
 
     @property
     def _share(self) -> float:
-        """How much more noise the classes and rows of one person need, in Gaussian DP."""
-        return math.sqrt(self.problems) * self.rows_per_person
+        """How much more noise the classes and rows of one person need, in Gaussian DP.
+
+        Models beside each other need the root of their number; the softmax, whose gradients are
+        sqrt(2) times as long as a row, as much as two.
+        """
+        return math.sqrt(2 if self.joint else self.problems) * self.rows_per_person
 
     @property
     def alone(self) -> Task:
@@ -128,6 +149,7 @@ class Task:
         """
         if self._share == 1:
             return self
+        assert not self.joint  # rules for it ask for no such noise
         epsilon, delta = self.epsilon / self._share, self.delta / self._share
         return replace(self, problems=1, rows_per_person=1, epsilon=epsilon, delta=delta)
 
@@ -290,7 +312,8 @@ class Scaling:
 class FitRecords:
     """Rows within the norm bound, the intercept's column last, and class numbers.
 
-    One problem if there are two classes (is it the second?), else one a class (is it this one?).
+    One problem if there are two classes (is it the second?), else one a class (is it this one?);
+    or all classes at once, for a softmax.
     """
 
     X: Array
@@ -322,9 +345,10 @@ class FitRecords:
         """0 or 1 for each record of one problem."""
         return np.asarray(self.codes == (1 if self.classes == 2 else problem), dtype=np.int64)
 
-    def dataset(self, problem: int) -> Dataset:
-        """One problem, for the engine."""
-        return Dataset(self.X, self.labels(problem), norm_bound=self.norm, name="fit")
+    def dataset(self, problem: int | None) -> Dataset:
+        """One problem, for the engine; None: all classes at once."""
+        labels = self.codes if problem is None else self.labels(problem)
+        return Dataset(self.X, labels, norm_bound=self.norm, name="fit")
 
     def risk(self, problem: int, task: Task, l2: float) -> Risk:
         """One problem's regularised mean loss, for methods that look at all records at once."""

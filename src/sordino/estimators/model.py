@@ -46,7 +46,7 @@ from sordino.estimators.preparation import AUTO, Coordinates, Preparation
 from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import HOW, NONE, PUBLIC, WRITTEN_IF_GIVEN
+from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
 from sordino.release import bundle
 from sordino.release.certificate import (
     CLASSES_READ,
@@ -71,6 +71,13 @@ _Pathlike = str | os.PathLike[str]
 _Sign = Callable[[bytes], bytes]
 
 
+def _covers_softmax(method: str) -> bool:
+    """Whether a softmax can be trained so; `auto` chooses a method that can."""
+    if method in ("auto", methods.NoPrivacy.name):
+        return True
+    return method in METHODS and METHODS[method].softmax
+
+
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
 
@@ -90,6 +97,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     center: Any
     scale: Any
     classes: Any
+    multi_class: str | None = None
     fit_intercept: bool
     max_rows_per_person: int
     public_rows: int | None
@@ -100,6 +108,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     privacy_: Guarantee | None
     certificate_: Certificate
     _scaling: Scaling
+    _joint: bool
     _coordinates: Coordinates | None
     _ledger_entry: Entry | None
     _feature_map: FeatureMap | None = None
@@ -128,6 +137,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         center: Any = "auto",
         scale: Any = "auto",
         classes: Any = None,
+        multi_class: str | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,
@@ -222,7 +232,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if (asked := self._preparation(task, norm)) is not None:
             task, records, coordinates = self._prepared(asked, task, records, coordinates, X)
         start = initial(self.initial_weights, records.problems, task.columns)
-        plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
+        plan = self._plan(task, task.start_norm(start), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         leaks += large_delta(task.delta, task.rows)
         why_none = self._why_none()
@@ -284,7 +294,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.privacy_ = None if planned.why_none or payment is None else released.guarantee
         self.sigma_ = plan.sigma
         self.noise_ = released.noise if plan.proof is not None else "none"
-        self.method_ = plan.method
+        self.method_, self._joint = plan.method, plan.task.joint
         self._scaling = self._scaled_as()
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
         if (prepared := plan.task.prepared) is not None:
@@ -383,6 +393,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, methods.NAMES)
+        if self.multi_class is not None:
+            ways = ("auto", "softmax", "one-vs-rest")
+            checks.one_of("multi_class", self.multi_class, ways)
+            if self.multi_class == "softmax" and not _covers_softmax(self.method):
+                hint = "Leave one of them out, or pass method='noisy-gd'."
+                no = f"not to be given for method={self.method!r}, which has no theorem for it"
+                checks.fail("multi_class", self.multi_class, no, hint)
         if self.target is not None and self.method in methods.REFERENCES:
             checks.fail("target", self.target, f"to be left out for method={self.method!r}")
         private_size = relation is Relation.ADD_OR_REMOVE_ONE
@@ -450,12 +467,20 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
         delta = default_delta(rows) if self.delta is None else float(self.delta)
         return Task(
-            *(self._kind, float(self.l2), rows, records.X.shape[1], records.norm),
+            *(self._loss(records.problems), float(self.l2), rows, records.X.shape[1], records.norm),
             *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
             huber_width=self._huber_width(),
             persons_counted=persons_counted,
         )
+
+    def _loss(self, problems: int) -> str:
+        """The kind of the loss, for so many rows of weights, by public facts.
+
+        Several classes are a softmax wherever the method has a theorem for it.
+        """
+        softmax = self._kind == "logistic" and problems > 1 and self.multi_class != "one-vs-rest"
+        return "softmax" if softmax and _covers_softmax(self.method) else self._kind
 
     def _huber_width(self) -> float:
         return 0.5
@@ -508,6 +533,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         labels, label_type = plain_labels(classes)
         names = getattr(self, "feature_names_in_", None)
         settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
+        settings[MULTI_CLASS] = None  # where it matters
+        if len(labels) > 2 and self._loss(len(labels)) == "softmax":
+            settings[MULTI_CLASS] = "softmax"
+        elif len(labels) > 2 and self.multi_class == "one-vs-rest":
+            settings[MULTI_CLASS] = "one-vs-rest"
         settings["data_norm"] = self._written_norm()
         settings["bounds"] = None if self.bounds is None else PUBLIC
         for name in ("center", "scale"):  # arrays are in the model's file

@@ -113,10 +113,11 @@ def best_method(task: Task, starts: bool = False) -> str:
 
     Where the noise of the objective at the user's own l2 is at most `_AFFORDABLE` on a score, its
     minimiser is the better model; below, a short descent forgets less than a strong regulariser
-    would. Public weights to start from (`starts`) are of use to a descent only, and under
-    add-or-remove-one full gradients would need a private number.
+    would. Public weights to start from (`starts`) are of use to a descent only, and so is a
+    softmax: no theorem on noisy objectives covers it. Under add-or-remove-one full gradients would
+    need a private number.
     """
-    if starts:
+    if starts or task.joint:
         return "dp-sgd" if task.private_size else "noisy-gd"
     if not task.private or task.private_size:
         return "objective"

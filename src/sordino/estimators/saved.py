@@ -16,7 +16,7 @@ from sordino.estimators.classifiers import (
     PrivateLogisticRegression,
 )
 from sordino.estimators.preparation import Coordinates
-from sordino.proofs.settings import PREPARING, PUBLIC
+from sordino.proofs.settings import MULTI_CLASS, PREPARING, PUBLIC
 from sordino.release import bundle
 from sordino.release.certificate import (
     CertificateError,
@@ -79,6 +79,7 @@ def load(
         model.feature_names_in_ = np.array(described.feature_names, dtype=object)
     model.privacy_, model.certificate_ = papers.guarantee, papers
     model.method_, model.noise_ = papers.method, papers.noise
+    model._joint = described.settings.get(MULTI_CLASS) == "softmax"
     model._coordinates = None
     if arrays := files.arrays:
         model._coordinates = Coordinates.of_arrays(arrays, math.inf if norm is None else norm)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from sordino import checks
@@ -165,8 +164,7 @@ class _Candidates:
         fits = []
         for model, fit in zip(models, self.fits, strict=True):
             task = replace(fit.plan.task, epsilon=epsilon)
-            start = float(np.linalg.norm(fit.start, axis=1).max())
-            fits.append(replace(fit, plan=model._plan(task, start)))
+            fits.append(replace(fit, plan=model._plan(task, task.start_norm(fit.start))))
         return replace(self, models=models, fits=tuple(fits))
 
     def within(self, epsilon: float) -> _Candidates:

@@ -29,6 +29,10 @@ def build(
         from sordino.models.linear import Linear
 
         return Linear(spec, features)
+    if spec.kind == "softmax":
+        from sordino.models.softmax import Softmax
+
+        return Softmax(spec, features)
     if spec.kind == "mlp":
         from sordino.models.mlp import Mlp
 

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from sordino import checks
 
 LINEAR_KINDS = ("logistic", "huber-svm", "least-squares")
-KINDS = (*LINEAR_KINDS, "mlp", "cnn")
+"""One score a record: compiled loops know these."""
+CONVEX_KINDS = (*LINEAR_KINDS, "softmax")
+"""Of these theorems on convex losses hold."""
+KINDS = (*CONVEX_KINDS, "mlp", "cnn")
 
 
 @dataclass(frozen=True)
@@ -42,19 +45,19 @@ class ObjectiveSpec:
     Parameters
     ----------
     kind
-        One of "logistic", "huber-svm", "least-squares", "mlp", "cnn".
+        One of "logistic", "huber-svm", "least-squares", "softmax", "mlp", "cnn".
     l2
         Weight of (l2/2) ||w||^2 on every parameter, the intercept included: an unregularised
         direction would not be strongly convex.
     intercept
-        Whether a linear model has a constant feature 1 (which raises the rows' norm bound
+        Whether a convex model has a constant feature 1 (which raises the rows' norm bound
         from R to sqrt(R^2 + 1)). Networks always have biases.
     huber_width
         Half the width h over which the hinge is rounded; curvature 1/(2h).
     hidden
         Hidden units of the dense layer of a network.
     classes
-        Outputs of the softmax of the "cnn". The "mlp" is binary, as in the papers.
+        Outputs of the "softmax", and of that of the "cnn". The "mlp" is binary, as in the papers.
 
     Examples
     --------
@@ -81,29 +84,52 @@ class ObjectiveSpec:
         # Kept as plain Python numbers, so that equal specs are equal text.
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        if not self.is_linear and not self.intercept:
+        if not self.is_convex and not self.intercept:
             checks.fail("intercept", self.intercept, f"to be True for {self.kind}")
 
     @property
     def is_linear(self) -> bool:
-        """Whether predictions are an inner product with the row."""
+        """Whether a prediction is one inner product with the row."""
         return self.kind in LINEAR_KINDS
 
     @property
+    def is_convex(self) -> bool:
+        """Whether the loss is convex in the weights: a linear model, or the softmax of several."""
+        return self.kind in CONVEX_KINDS
+
+    @property
+    def scores(self) -> int:
+        """Inner products with the row that a convex loss is a function of."""
+        return self.classes if self.kind == "softmax" else 1
+
+    @property
+    def slope(self) -> float:
+        """Largest norm of a convex loss' gradient in its scores; infinity for least squares.
+
+        Of the softmax it is p - e_y for probabilities p, whose norm is below sqrt(2) however many
+        classes there are: one against the rest would have sqrt(classes).
+        """
+        return {"least-squares": math.inf, "softmax": math.sqrt(2.0)}.get(self.kind, 1.0)
+
+    @property
     def curvature(self) -> float:
-        """Largest second derivative of a linear model's loss in the score."""
+        """Largest second derivative of a convex loss along its scores.
+
+        Of the softmax it is the largest eigenvalue of diag(p) - p p', at most 1/2 (Bohning 1992).
+        """
         at = {"logistic": 0.25, "huber-svm": 1 / (2 * self.huber_width), "least-squares": 1.0}
-        return at[self.kind]
+        return at.get(self.kind, 0.5)
 
     def constants(self, norm_bound: float) -> Constants | None:
         """What is proved of the loss for rows of at most this norm; None for a network.
 
-        Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber). Least
-        squares has no Lipschitz constant on an unbounded domain: it is infinite.
+        Section 3 of docs/math.md: |psi| <= 1, psi' <= 1/4 (logistic) or 1/(2h) (Huber); a softmax'
+        gradient is an outer product, of norm |p - e_y| |x|. Least squares has no Lipschitz constant
+        on an unbounded domain: it is infinite.
         """
         bound = checks.positive("norm_bound", norm_bound)
-        if not self.is_linear:
+        if not self.is_convex:
             return None
         squared = bound**2 + (1.0 if self.intercept else 0.0)
-        lipschitz = math.inf if self.kind == "least-squares" else math.sqrt(squared)
+        lipschitz = self.slope * math.sqrt(squared)
         return Constants(lipschitz, self.curvature * squared + self.l2, self.l2)

@@ -49,7 +49,7 @@ class StepsEvidence(TrainingEvidence):
         refuse_private_numbers(self.spec, self.rows, self.relation)
         return run_of(
             *(self.spec, self.constants, self.rows, self.relation),
-            problems=self.problems,
+            problems=self.models,
             rows_per_person=self.rows_per_person,
         )
 
@@ -65,7 +65,7 @@ class StepsEvidence(TrainingEvidence):
         sigma = self.spec.noise_multiplier * clip
         moved = 2 * clip if self.relation is Relation.REPLACE_ONE else clip
         moves = f"one record moves a sum of them by at most {moved:.6g}"
-        each, by = " in each problem" if self.problems > 1 else "", self.spec.noise_multiplier
+        each, by = " in each problem" if self.models > 1 else "", self.spec.noise_multiplier
         noise = f"standard deviation {sigma:.6g} on every sum of clipped gradients"
         return {
             "schedule": self.schedule(),

@@ -33,12 +33,12 @@ class OutputPerturbation:
         The training, and the noise.
     sensitivity
         How far one record in each batch can move the weights of all problems together, rounding
-        included: sqrt(problems) times as far as one's.
+        included: sqrt(models) times as far as one's.
     batches, rates
         What theorems on sensitivity ask, slack in the norms and the clip counted; the learning
         rate of every step.
     rounding
-        What float64 adds to the distance of two runs of one problem: once for each.
+        What float64 adds to the distance of two runs of one model: once for each.
     epochs
         As `sensitivity` epoch by epoch, where each epoch has an order of its own; None elsewhere.
     """
@@ -74,7 +74,7 @@ class OutputPerturbation:
 
     def moved(self, bound: Sensitivity) -> float:
         """How far one record moves all models together by `bound` of one, rounding included."""
-        return bound.plus(self.rounding).scaled(math.sqrt(self.of.problems)).worst
+        return bound.plus(self.rounding).scaled(math.sqrt(self.of.models)).worst
 
     def gaussian(self, moved: float, theorem: str) -> Profile:
         """The exact Gaussian mechanism for a distance, for the whole group."""
@@ -127,7 +127,8 @@ class OutputPerturbation:
 class OutputEvidence(TrainingEvidence):
     """A training without noise, and Gaussian noise `sigma` on each final weight.
 
-    `start_norm` is the norm of the initial weights, `source` who the training is by.
+    `start_norm` is the norm of one model's initial weights, at most; `source` who the training is
+    by.
     """
 
     kind = "output-perturbation"
@@ -160,16 +161,22 @@ class OutputEvidence(TrainingEvidence):
             which = str(spec.order).capitalize()
             raise NotApplicable(f"{which} batches meet a record at any step; use 'permute-once'.")
         if spec.radius is not None or spec.objective.kind == "least-squares":
-            raise NotApplicable("Rounding is bounded for logistic and Huber losses, radius=None.")
+            raise NotApplicable(
+                "Rounding is bounded for no least squares, and for radius=None alone."
+            )
         if spec.dtype != "float64":
             raise NotApplicable("Rounding in float32 moves weights too far; use float64.")
         batches = batches_of(spec, constants or self.constants, self.rows)
         rates = np.broadcast_to(rates_of(spec, self.rows), (self.length,))
         steps: dict[str, Any] = {"rates": rates, "average_every": spec.average_every, **batches}
         slack = 2 * sensitivity.rounding(
-            features=self.columns, norm=self.norm, start_norm=self.start_norm, **steps
+            features=self.columns,
+            scores=spec.objective.scores,
+            norm=self.norm,
+            start_norm=self.start_norm,
+            **steps,
         )
-        factor = math.sqrt(self.problems)
+        factor = math.sqrt(self.models)
         found = sensitivity.contraction(relation=self.relation, **steps)
         epochs = None
         if spec.order == Sampling.SHUFFLE and len(found.positions) > 1:

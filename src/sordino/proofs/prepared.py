@@ -136,6 +136,11 @@ class PreparedEvidence(Evidence):
             checks.fail("norm", "[...]", f"to be {PREPARED_NORM:g} after a centre or a scale")
 
     @property
+    def models(self) -> int:
+        """Of the training."""
+        return self.training.models
+
+    @property
     def length(self) -> int:
         """Of the training."""
         return self.training.length

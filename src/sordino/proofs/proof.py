@@ -119,7 +119,8 @@ class Evidence(ABC):
     columns
         Weights of one model, the intercept's among them.
     problems
-        Models trained on the same records and released together.
+        Rows of weights that are trained on the same records and released together: one for two
+        classes, else one a class.
     rows_per_person
         Size of the group protected.
     persons_counted
@@ -178,6 +179,14 @@ class Evidence(ABC):
         return self.problems, self.columns
 
     @property
+    def models(self) -> int:
+        """Models trained beside each other: one record moves sqrt(models) times as far as one.
+
+        One a row of weights, but for a softmax, which is one model with one gradient.
+        """
+        return self.problems
+
+    @property
     def length(self) -> int:
         """How long the proof takes to recompute, in steps of a training."""
         return 1
@@ -211,6 +220,9 @@ class TrainingEvidence(Evidence):
             checks.fail("spec", type(self.spec).__name__, "to be a TrainSpec")
         check_length(self.length)
         checks.positive("norm", self.norm)
+        objective = self.spec.objective
+        if objective.kind == "softmax" and objective.classes != self.problems:
+            checks.fail("problems", self.problems, f"to be the {objective.classes} classes")
 
     @property
     def constants(self) -> Constants:
@@ -220,6 +232,11 @@ class TrainingEvidence(Evidence):
             kind = self.spec.objective.kind
             checks.fail("objective", kind, "to be a linear model, of which theorems hold")
         return constants
+
+    @property
+    def models(self) -> int:
+        """See `Evidence.models`."""
+        return 1 if self.spec.objective.kind == "softmax" else self.problems
 
     @property
     def length(self) -> int:

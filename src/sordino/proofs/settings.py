@@ -26,7 +26,7 @@ from sordino.proofs.prepared import (
     PreparedEvidence,
     training_of,
 )
-from sordino.proofs.proof import Evidence, TrainingEvidence
+from sordino.proofs.proof import NORM_SLACK, Evidence, TrainingEvidence
 from sordino.sgd.spec import Schedule, TrainSpec
 
 ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
@@ -38,6 +38,8 @@ GENERAL = (
     *("fit_intercept", "max_rows_per_person", "public_rows"),
     *("bounds", "center", "scale"),
 )
+MULTI_CLASS = "multi_class"
+"""How several classes are told apart: "softmax" trains one model, "one-vs-rest" one a class."""
 HOW = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant", "sampling"),
@@ -46,10 +48,11 @@ HOW = (
 PREPARING = ("bounds", "center", "scale")
 """How rows are prepared: the numbers themselves are in the model's file."""
 PRIVATE, PUBLIC, NONE = "private", "public", "none"
-WRITTEN_IF_GIVEN = ("sampling", "target", *PREPARING)
+WRITTEN_IF_GIVEN = ("sampling", "target", *PREPARING, MULTI_CLASS)
 """Settings that a certificate holds only where they are given: earlier ones have none of them.
 
-With a target it has no epsilon, which follows.
+With a target it has no epsilon, which follows. `multi_class` is there for every softmax; without
+it, several classes are one against the rest.
 """
 _Compared = Iterator[tuple[str, object, object]]
 
@@ -61,6 +64,11 @@ class _MethodRecord:
     kind: type[Evidence]
     takes: tuple[str, ...] = ()
     source: str = ""
+
+    @property
+    def softmax(self) -> bool:
+        """Whether its theorems cover a softmax: those of descents do (docs/math.md 14)."""
+        return issubclass(self.kind, TrainingEvidence)
 
 
 _PASSES = ("epochs", "batch_size", "learning_rate", "max_grad_norm")
@@ -104,11 +112,16 @@ class TrainingRequest:
         checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
         given = {name: settings[name] for name in HOW if settings.get(name) is not None}
         check_settings(given, allow_infinite=True)
+        loss = ESTIMATORS[estimator]
+        if settings.get(MULTI_CLASS) is not None:
+            ways = ("softmax", "one-vs-rest") if METHODS[method].softmax else ("one-vs-rest",)
+            checks.one_of(MULTI_CLASS, settings[MULTI_CLASS], ways)
+            loss = "softmax" if settings[MULTI_CLASS] == "softmax" else loss
         for name in PREPARING:
             if (how := settings.get(name)) is not None:
                 hows = (PUBLIC,) if name == "bounds" else (NONE, PRIVATE, PUBLIC)
                 checks.one_of(name, how, hows)
-        return cls(method, given, ESTIMATORS[estimator], settings)
+        return cls(method, given, loss, settings)
 
     def compared(self, evidence: Evidence) -> _Compared:
         """Name, what was asked, and what the numbers are of."""
@@ -146,7 +159,8 @@ class TrainingRequest:
         return float((self.settings or {"data_norm": math.inf})["data_norm"])
 
     def _loss(self, objective: ObjectiveSpec) -> _Compared:
-        width = _HUBER_WIDTH if objective.kind == "logistic" else objective.huber_width
+        smooth = objective.kind in ("logistic", "softmax")
+        width = _HUBER_WIDTH if smooth else objective.huber_width
         if self.settings is not None:
             yield "loss", self.loss, objective.kind
             width = self.settings.get("huber_width", _HUBER_WIDTH)
@@ -174,7 +188,8 @@ class TrainingRequest:
         how = {"batch_size": spec.batch_size, "learning_rate": spec.schedule.rate, **given}
         noise = 0.0
         if isinstance(evidence, StepsEvidence):
-            how["max_grad_norm"], noise = self._clip(evidence.norm), spec.noise_multiplier
+            noise = spec.noise_multiplier
+            how["max_grad_norm"] = self._clip(longest(of, evidence.norm))
             if self.settings is None and spec.max_grad_norm:
                 how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
             if not {"steps", "epochs"} & set(given):
@@ -196,11 +211,26 @@ class TrainingRequest:
             if self.method == "bolt-on" and falls:
                 how["learning_rate"] = None
         loss = ObjectiveSpec(of.kind, of.l2, False, of.huber_width)
+        if of.kind == "softmax":
+            loss = replace(loss, classes=evidence.problems)
         made = training(self.method, loss, rows, evidence.norm, how, private_size=private)
         return replace(made, noise_multiplier=noise)
 
-    def _clip(self, norm: float) -> float:
-        return float(min(self.given.get("max_grad_norm", norm), norm))
+    def _clip(self, most: float) -> float:
+        return float(min(self.given.get("max_grad_norm", most), most))
+
+
+def longest(objective: ObjectiveSpec, norm: float) -> float:
+    """Where noisy steps clip unless told otherwise: to no more than a gradient can be long.
+
+    A softmax that is really clipped is no convex loss any more, so its clip lies above the slack
+    that rows have in their norm.
+    """
+    if objective.kind != "softmax":
+        return norm
+    constants = objective.constants(norm)
+    assert constants is not None
+    return constants.lipschitz * (1 + NORM_SLACK)
 
 
 def training(

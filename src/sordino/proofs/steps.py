@@ -16,7 +16,7 @@ from sordino import checks
 from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.last_iterate.hidden_state import HiddenState
 from sordino.errors import NotApplicable
-from sordino.models.constants import LINEAR_KINDS, Constants
+from sordino.models.constants import Constants
 from sordino.privacy import SECRET, VARYING, Relation, Sampling
 from sordino.proofs.proof import NORM_SLACK, Released
 from sordino.sensitivity import Batches
@@ -219,8 +219,13 @@ def _hidden(spec: TrainSpec, constants: Constants | None, n: int, steps: NoisySt
 
 
 def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
-    """The constants, rows' slack in norm multiplied in; refused unless convex and smooth."""
-    if spec.objective.kind not in LINEAR_KINDS:
+    """The constants, rows' slack in norm multiplied in; refused unless convex and smooth.
+
+    What moves the weights must be the gradient of a convex and smooth function also where it is
+    clipped. A linear model's is: a clipped derivative of its score is still monotone. A softmax' is
+    not (docs/math.md 4.6), so there the clip must leave every gradient as it is.
+    """
+    if not spec.objective.is_convex:
         leaks = "the last iterate can leak as much as all of them (Annamalai 2024)"
         kind = spec.objective.kind
         why = f"The loss of this model ({kind}) is not convex: {leaks}"
@@ -230,8 +235,13 @@ def convex_constants(spec: TrainSpec, constants: Constants | None) -> Constants:
     if constants.strongly_convex < 0 or math.isinf(constants.smooth):
         has = f"strongly_convex={constants.strongly_convex}, smooth={constants.smooth}"
         raise NotApplicable(f"The loss must be convex and smooth, and it has {has}.")
-    # The l2 term is never clipped (TrainSpec adds it outside), and a clipped derivative of a
-    # linear model's score is still monotone: clipping keeps convexity and smoothness (4.6).
+    # The l2 term is never clipped: TrainSpec adds it outside.
+    most = constants.lipschitz * (1 + NORM_SLACK)
+    clip = math.inf if spec.max_grad_norm is None else spec.max_grad_norm
+    if not spec.objective.is_linear and clip < most:
+        long = f"Gradients of this softmax can be as long as {most:.6g}"
+        broken = f"really clipped, to {clip:.6g}, they are those of no convex loss"
+        raise NotApplicable(f"{long}, and {broken}; leave out max_grad_norm.")
     data_term = constants.smooth - constants.strongly_convex
     smooth = constants.strongly_convex + data_term * (1 + NORM_SLACK) ** 2
     return Constants(constants.lipschitz, smooth, constants.strongly_convex)

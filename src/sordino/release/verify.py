@@ -34,6 +34,7 @@ from sordino.proofs.settings import (
     GENERAL,
     HOW,
     METHODS,
+    MULTI_CLASS,
     WRITTEN_IF_GIVEN,
     TrainingRequest,
     method_of,
@@ -289,6 +290,8 @@ def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
         refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
     names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
+    if model.problems > 1 and ESTIMATORS[model.estimator] == "logistic":
+        names.add(MULTI_CLASS)
     names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
     if (target := model.settings.get("target")) is not None:
         names.discard("epsilon")

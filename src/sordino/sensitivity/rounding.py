@@ -22,9 +22,10 @@ def rounding(
     start_norm: float = 0.0,
     average_every: int | None = None,
     summed_apart: bool = False,
+    scores: int = 1,
     **batches: Unpack[Batches],
 ) -> float:
-    """Bound on ||weights computed in float64 - weights of exact arithmetic||, for linear models.
+    """Bound on ||weights computed in float64 - weights of exact arithmetic||, of convex models.
 
     Two worlds are each this far from their exact weights: a release pays twice it.
 
@@ -33,7 +34,7 @@ def rounding(
     rates, average_every, batches
         As in `contraction`. Rates are exact as given; any order of the batches is covered.
     features
-        Number of weights d, the intercept included.
+        Number of weights d of one score, the intercept included.
     norm
         Bound on the rows' norms that `constants` were made for, the intercept included.
     start_norm
@@ -41,6 +42,8 @@ def rounding(
     summed_apart
         Whether the batch's gradients are summed before the weights are touched; otherwise they may
         be added to the weights one by one, each time with a rounding of the weights' size.
+    scores
+        Scores of a record: 1, or the K classes of a softmax, whose weights are [K, d].
 
     Notes
     -----
@@ -57,6 +60,22 @@ def rounding(
     - keep = 1 - eta mu errs by 2 u (1 + eta mu), and the kept weights by g(b + 4) (|keep| + ...) W
       if gradients are added to them one by one, g(4) otherwise.
 
+    Of a softmax psi is the vector p - e_y, and all that stands here holds of its Euclidean norm:
+
+    - Score k errs by g(d) |w_k| X, their vector by g(d) W X with W the norm of all weights; and
+      softmax is s-Lipschitz, s = 1/2, since that bounds the norm of diag(p) - p p'.
+    - The largest score is taken off, which errs by u |t_k| in t_k = z_k - max z <= 0, and exp by
+      8 u of itself: so exp(t_k) has a relative error e_k of at most (8 + |t_k|) u. The sum of K
+      terms and the division by it add (K + 2) u. Relative errors e_k of the terms change p by at
+      most 2 sum p_k |e_k| in the sum of absolute values, and sum p_k |t_k| <= entropy of p <=
+      ln K. So p errs by (16 + 2 ln K + K + 2) u, and taking off e_y adds u.
+    - A clip to the computed norm |p - e_y| |x| errs by g(d + K + 5) of |p - e_y| <= sqrt(2).
+
+    Together that is at most 3 g(d + 2 K + 20), which takes the place of g(d + 10) (2 + 2 s).
+    A gradient is (p - e_y) x', and norms of outer products are products of norms; a sum of b of
+    them errs entry by entry by g(b + 4) of the sum of absolute values, whose norm is at most
+    b (R + X p) again.
+
     That is a step's own error e. It reaches the end like any distance: times rho at each later
     step. Norms follow W <- |1 - eta mu| W + eta R b / divisor + e. A mean of k iterates errs by
     g(k + 1) times their mean norm. Products and sums must be computed as such (no Strassen), and
@@ -70,6 +89,8 @@ def rounding(
     X = max(norm, R)
     slope = (loop.constants.smooth - mu) / norm**2
     dot, link, terms = _gamma(d), _gamma(d + 10) * (2 + 2 * slope), _gamma(max(loop.sizes) + 4)
+    if (classes := checks.whole("scores", scores, at_least=1)) > 1:
+        link = 3 * _gamma(d + 2 * classes + 20)
     touched = _gamma(4) if checks.flag("summed_apart", summed_apart) else terms
     worth, averages_worth = (part.tolist() for part in loop.worth())
     total = 0.0

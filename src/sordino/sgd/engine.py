@@ -36,8 +36,9 @@ from sordino.randomness import Streams
 from sordino.sgd import grid as grids
 from sordino.sgd.batches import Epoch, epochs
 from sordino.sgd.grid import Grid, NoiseSource, Plan, prepare
-from sordino.sgd.kernels import full_batch, linear, network
+from sordino.sgd.kernels import full_batch, full_softmax, linear, network
 from sordino.sgd.kernels.full_batch import FullBatch
+from sordino.sgd.kernels.full_softmax import FullSoftmax
 from sordino.sgd.kernels.network import Branches
 from sordino.sgd.spec import TrainSpec
 from sordino.types import Array
@@ -69,17 +70,23 @@ class Chunk:
         else:
             first = np.stack([grid.initial] * len(self.seeds))
         start = torch.tensor(first, dtype=getattr(torch, self.spec.dtype))
-        how = {"shares": _by_torch(self.spec), "averages": self.spec.average_every is not None}
+        softmax = full_softmax.applies(self.spec, grid.slots)
+        shares = _by_torch(self.spec) and not softmax
+        how = {"shares": shares, "averages": self.spec.average_every is not None}
         self.branches = Branches(grid.objective, start, len(self.table.slot), **how)
         wanted = self.seeds if self.spec.noise_multiplier else ()
         self.noise = [grid.noise.stream("noise", seed) for seed in wanted]
         self.drawn: torch.Tensor | None = None  # noise of coming steps, of full batches
-        self.full: FullBatch | None = None
+        self.full: FullBatch | FullSoftmax | None = None
         many = grid.neighbours
         if full_batch.applies(self.spec, grid.slots, len(grid.seeds) * many):
             rows, datasets = np.arange(seeds.start, seeds.stop) * many, range(many)[neighbours]
             places, sizes = rows[:, None] + datasets, (grid.slots, grid.objective.parameters)
             self.full = FullBatch(self.spec, self.table, *sizes, places)
+        elif softmax:
+            chunk = self.table, grid.slots, len(self.seeds)
+            threads = max(1, grid.threads // len(grid.chunks()))
+            self.full = FullSoftmax(grid.objective, self.spec, *chunk, threads)
         self.runs = len(self.seeds) * len(self.table.slot)
 
     def train(self) -> Array:
@@ -125,9 +132,10 @@ class Chunk:
         """
         cuts = {step - taken for step in self.grid.checkpoints if 0 < step - taken < length}
         together = grids.NOISE_STEPS
-        if not self.spec.noise_multiplier:
+        if not self.spec.noise_multiplier or isinstance(self.full, FullSoftmax):
             each = self.grid.objective.step_operations(self.spec.batch_size) * self.runs
-            together = int(grids.CHUNK_OPERATIONS / each) + 1
+            few = int(grids.CHUNK_OPERATIONS / each) + 1
+            together = min(few, together) if self.spec.noise_multiplier else few
         cuts.update(range(together, length, together))
         edges = [0, *sorted(cuts), length]
         return [slice(a, b) for a, b in itertools.pairwise(edges)]
@@ -135,7 +143,7 @@ class Chunk:
     def _descend(self, epoch: Epoch, rates: npt.NDArray[np.float64], left: int) -> None:
         """Take these steps, of `left` that are still to come."""
         noise = self._draw(len(rates), left)
-        if _by_torch(self.spec):
+        if self.full is None and _by_torch(self.spec):
             args = (self.table, self.branches, epoch, rates, noise)
             network.descend(self.grid.objective, self.spec, *args)
             return

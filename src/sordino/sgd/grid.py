@@ -23,7 +23,7 @@ from sordino.models import build
 from sordino.models.batched import Objective
 from sordino.privacy import VARYING, Relation, Sampling
 from sordino.randomness import Name, SeededStreams, Streams
-from sordino.sgd.kernels import full_batch
+from sordino.sgd.kernels import full_batch, full_softmax
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable, lay, table_bytes
 from sordino.types import Array
@@ -125,7 +125,8 @@ def _fastest(need: Need) -> Plan:
     spec, objective = need.spec, need.objective
     run = objective.step_operations(spec.batch_size) * spec.total_steps(need.slots)
     runs, alone = CHUNK_OPERATIONS / run, 1.0
-    if not spec.objective.is_linear:
+    softmax = full_softmax.applies(spec, need.slots)
+    if not spec.objective.is_linear and not softmax:
         # The part of its steps that a neighbour's run takes on its own, about: those after its
         # first batch with the differing record, equally likely anywhere in the first pass.
         passes = spec.total_steps(need.slots) * spec.batch_size / need.slots
@@ -140,6 +141,8 @@ def _fastest(need: Need) -> Plan:
     many = max(1, int(runs / (1 + alone * (together - 1))))
     if spec.objective.is_linear:  # seeds are taken one by one
         many = min(many, -(-need.seeds // _CHUNKS))
+    elif softmax:
+        many = min(many, max(1, full_softmax.WIDEST // (together * objective.width)))
     else:
         fast = _NETWORK_ELEMENTS // (together * spec.batch_size * objective.width)
         many = min(many, max(1, fast))
@@ -162,7 +165,8 @@ def chunk_bytes(
 ) -> int:
     """Memory of one chunk at its peak, from above."""
     number = 4 if spec.dtype == "float32" else 8
-    shared = 0 if spec.objective.is_linear else 1
+    softmax = full_softmax.applies(spec, slots)
+    shared = 0 if spec.objective.is_linear or softmax else 1
     runs, parameters = seeds * (neighbours + shared), objective.parameters
     batch = spec.batch_size
     per_epoch = spec.batches_per_epoch(slots)
@@ -177,6 +181,10 @@ def chunk_bytes(
     if full_batches:
         step = full_batch.scratch_numbers(parameters, slots)
         order = 64 * runs  # places in the grid
+        ahead = min(spec.total_steps(slots), NOISE_STEPS)
+    elif softmax:
+        step = full_softmax.scratch_numbers(objective, runs, slots)
+        order = 64 * runs
         ahead = min(spec.total_steps(slots), NOISE_STEPS)
     elif spec.objective.is_linear:
         step = neighbours * (batch + 2 * parameters) + batch * parameters

@@ -34,7 +34,8 @@ OF_NORMAL = 2.0e-8
 _THIN, _OF_WIDE = 4, 1.2e-10  # more datasets at once are products of matrices
 _OF_SHARED = 2.0e-10  # a row's entry where all runs see all rows, as products of matrices
 _OF_HIDDEN = 8.0e-10  # a row's entry of a network, for each hidden unit
-_OF_STEP, _OF_HIDDEN_STEP = 3.0e-7, 1.2e-5
+_OF_SCORE, _OF_GATHERED = 4.0e-10, 1.5e-9  # of a softmax, for each class; and if rows are gathered
+_OF_STEP, _OF_HIDDEN_STEP, _OF_SCORES_STEP = 3.0e-7, 1.2e-5, 3.0e-5
 _MOST = 2**63 - 1
 """Of steps and the like: what arrays can count."""
 
@@ -271,10 +272,14 @@ class TrainSpec:
         """Core seconds of one run on so many records, of `datasets` that share their batches."""
         steps = self.total_steps(rows)
         entries = steps * min(self.batch_size, rows) * columns
+        full = self.order == Sampling.CYCLIC and self.batch_size >= rows
         if self.objective.is_linear:
-            full = self.order == Sampling.CYCLIC and self.batch_size >= rows
             each = _OF_SHARED if full else OF_NUMBER if datasets <= _THIN else _OF_WIDE
             parameters, work = columns, each * entries + _OF_STEP * steps / datasets
+        elif self.objective.is_convex:
+            parameters = self.objective.scores * columns
+            each = _OF_SCORE * self.objective.scores + (0.0 if full else _OF_GATHERED)
+            work = each * entries + _OF_SCORES_STEP * steps
         else:
             hidden = self.objective.hidden
             parameters = hidden * columns

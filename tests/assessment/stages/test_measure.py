@@ -50,8 +50,10 @@ def release(subject: AssessmentPlan, place: Path) -> Estimated:
 
 
 def _models(asked: AssessmentPlan) -> list[tuple[Dataset, Dataset]]:
-    """The attacked pair as each class's model sees it."""
+    """The attacked pair as each model sees it: of a softmax there is one."""
     assert asked.fitting is not None
+    if asked.fitting.plan.task.joint:
+        return [asked.release_pair]
     both = [records_of(asked.fitting.plan, each) for each in asked.release_pair]
     return [(both[0].dataset(k), both[1].dataset(k)) for k in range(asked.problems)]
 
@@ -175,25 +177,29 @@ class TestRelease:
             gaussian.epsilon(most, asked.delta), rel=0.02
         )
 
-    @pytest.mark.parametrize("data", ["breast-cancer", "digits"])
-    def test_a_training_without_chance_is_computed(self, data: str, tmp_path: Path) -> None:
-        """Of ten classes, all ten models' weights together: the noise is alike in all."""
-        asked = subject(data=data, method="output-gd")
+    @pytest.mark.parametrize(
+        ("data", "model", "models"),
+        [("breast-cancer", "logistic", 1), ("digits", "logistic", 1), ("digits", "svm", 10)],
+    )
+    def test_a_training_without_chance_is_computed(
+        self, data: str, model: Any, models: int, tmp_path: Path
+    ) -> None:
+        """Of ten classes, the weights of all ten together: the noise is alike in all."""
+        asked = subject(data=data, method="output-gd", model=model)
         assert asked.fitting is not None
         fitting, found = asked.fitting, release(asked, tmp_path)
         assert fitting.plan.spec is not None
         assert found.headline is not None
         assert found.headline.level is None
         apart = []
-        for place, both in enumerate(_models(asked)):
+        starts = fitting.start.reshape(models, -1)
+        for start, both in zip(starts, _models(asked), strict=True):
             ends = [
-                train(fitting.plan.spec, each, range(1), initial_weights=fitting.start[place])[
-                    0, 0, 0
-                ]
+                train(fitting.plan.spec, each, range(1), initial_weights=start)[0, 0, 0]
                 for each in both
             ]
             apart.append(ends[0] - ends[1])
-        assert len(apart) == fitting.plan.task.problems
+        assert len(apart) == fitting.plan.task.models == models
         size = float(np.linalg.norm(apart)) / fitting.plan.scale
         expected = gaussian.epsilon(size, asked.delta)
         assert found.headline.epsilon == pytest.approx(expected, rel=1e-6)

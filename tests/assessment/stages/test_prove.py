@@ -263,7 +263,8 @@ def test_dp_sgd_lists_what_is_printed_apart_and_no_estimate() -> None:
 
 
 def test_classes_and_records_of_a_person_are_paid_for() -> None:
-    fitting = planned("noisy-gd", classes=[0, 1, 2], max_rows_per_person=2)
+    beside = {"classes": [0, 1, 2], "multi_class": "one-vs-rest"}
+    fitting = planned("noisy-gd", **beside, max_rows_per_person=2)
     found, spec = proved(fitting), fitting.plan.spec
     assert spec is not None
     assert found.guarantee is not None
@@ -277,7 +278,8 @@ def test_classes_and_records_of_a_person_are_paid_for() -> None:
 
 @pytest.mark.parametrize("method", OUTPUT)
 def test_classes_and_records_of_a_person_move_the_weights_farther(method: str) -> None:
-    fitting = planned(method, classes=[0, 1, 2], max_rows_per_person=2)
+    beside = {"classes": [0, 1, 2], "multi_class": "one-vs-rest"}
+    fitting = planned(method, **beside, max_rows_per_person=2)
     found = proved(fitting)
     assert found.guarantee is not None
     assert found.bounds[0].epsilon == found.guarantee.epsilon

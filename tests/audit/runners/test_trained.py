@@ -28,7 +28,8 @@ METHODS = ("noisy-gd", "dp-sgd", "rsgd-ar", "output-gd")
 
 
 def fitting(method, **values):
-    how = {"epsilon": 2.0, "delta": 1e-5, "classes": list("abc")} | values
+    how = {"epsilon": 2.0, "delta": 1e-5, "classes": list("abc")}
+    how |= {"multi_class": "one-vs-rest"} | values
     return PrivateLogisticRegression(method=method, **how)._prepare(X, Y)
 
 

@@ -96,7 +96,7 @@ def linear_accuracy(plan: AssessmentPlan, work: Path, progress: Progress) -> Acc
     frequent = np.bincount(fitting.records.codes, minlength=len(fitting.classes))
     decisions = held.X @ plain.T
     before = decision_scores(
-        held.codes, decisions[:, 0] if len(plain) == 1 else decisions, probable=_probable(fitting)
+        held.codes, decisions[:, 0] if len(plain) == 1 else decisions, **_links(fitting)
     )
     right = int(held.right(plain[None])[0])
     return _accuracy(held.codes, right, shares, chosen, frequent, before_scores=before)
@@ -192,12 +192,14 @@ def with_released(
     return replace(
         known,
         after=wilson(right, len(predicted)),
-        after_scores=decision_scores(codes, decisions, probable=_probable(plan.fitting)),
+        after_scores=decision_scores(codes, decisions, **_links(plan.fitting)),
     )
 
 
-def _probable(fitting: PlannedFit) -> bool:
-    return fitting.plan.task.kind == "logistic"
+def _links(fitting: PlannedFit) -> dict[str, bool]:
+    """Whether decisions are probabilities, one by one or all together."""
+    joint = fitting.plan.task.joint
+    return {"probable": joint or fitting.plan.task.kind == "logistic", "joint": joint}
 
 
 def _class_codes(labels: Any, fitting: PlannedFit) -> Ints:
@@ -210,7 +212,7 @@ def _class_codes(labels: Any, fitting: PlannedFit) -> Ints:
 def _plans(plan: AssessmentPlan, fitting: PlannedFit) -> dict[float, FitPlan]:
     """The fit at every epsilon of the curve, the chosen one among them, in order."""
     assert plan.estimator is not None
-    start = float(np.linalg.norm(fitting.start, axis=1).max())
+    start = fitting.plan.task.start_norm(fitting.start)
     fits = {plan.epsilon: fitting.plan}
     for epsilon in plan.request.epsilons_around(plan.epsilon):
         if epsilon in fits:
@@ -403,7 +405,9 @@ def curve(shares: Mapping[float, Floats]) -> tuple[AccuracyPoint, ...]:
     return tuple(points)
 
 
-def decision_scores(codes: Ints, decisions: Floats, *, probable: bool) -> Scores:
+def decision_scores(
+    codes: Ints, decisions: Floats, *, probable: bool, joint: bool = False
+) -> Scores:
     """Of a model that says `decisions` of rows with these classes.
 
     Parameters
@@ -414,13 +418,16 @@ def decision_scores(codes: Ints, decisions: Floats, *, probable: bool) -> Scores
         [row] for two classes, above 0 for the second; else [row, class], the largest is chosen.
     probable
         Whether the logistic curve of a decision is the model's probability.
+    joint
+        Whether the softmax of all decisions is.
     """
     if not np.isfinite(decisions).all():  # a model that diverged
         return Scores()
     two = decisions.ndim == 1
     by_class = np.column_stack([-decisions, decisions]) if two else decisions
     chosen = (decisions > 0).astype(np.int64) if two else decisions.argmax(axis=1)
-    return _scores(codes, chosen, by_class, probabilities(decisions) if probable else None)
+    shares = probabilities(decisions, joint=joint) if probable else None
+    return _scores(codes, chosen, by_class, shares)
 
 
 def constant_scores(codes: Ints, shares: Floats) -> Scores:

@@ -162,8 +162,8 @@ def _score(
     The second half tests it.
     """
     (D, D_prime), task, runs = plan.release_pair, fitting.plan.task, how["runs"]
-    losses = record_losses(D, D_prime, plan.problems, task.kind, task.huber_width)
-    if runs < _LEARNED_RUNS * plan.problems * D.features or how["file"] is None:
+    losses = record_losses(D, D_prime, task.problems, task.kind, task.huber_width)
+    if runs < _LEARNED_RUNS * task.problems * D.features or how["file"] is None:
         return losses
     stored = {name: how[name] for name in ("file", "progress", "client")}
     made = outputs(release, D, D_prime, runs, seed=_SEED, **stored)

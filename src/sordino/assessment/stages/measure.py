@@ -224,7 +224,7 @@ def cost_of_fit(fit: FitPlan) -> float:
     """
     task = fit.task
     if fit.spec is not None:
-        return task.problems * fit.spec.core_seconds(task.rows, task.columns)
+        return task.models * fit.spec.core_seconds(task.rows, task.columns)
     entries = task.rows * task.columns
     if fit.method == "objective":
         work = _OF_PASS * _PASSES * entries + 2 * OF_NORMAL * task.columns
@@ -449,10 +449,12 @@ def release_estimate(
         if fitting is not None:
             scale = fitting.plan.scale
             first, second = (records_of(fitting.plan, each) for each in plan.release_pair)
-            models = [
-                (start, (first.dataset(problem), second.dataset(problem)))
-                for problem, start in enumerate(fitting.start)
-            ]
+            models = [(fitting.start.ravel(), plan.release_pair)]
+            if not fitting.plan.task.joint:
+                models = [
+                    (start, (first.dataset(problem), second.dataset(problem)))
+                    for problem, start in enumerate(fitting.start)
+                ]
         # Drawn records are replaced in the first model alone.
         many = min(_DRAWN, plan.request.limits.neighbours)
         drawn = drawn_neighbours(plan.D, models[0][1], many)

@@ -206,13 +206,13 @@ def _conditions(evidence: Evidence, done: object) -> dict[str, _Conditions]:
     if isinstance(evidence, StepsEvidence):
         assert isinstance(done, Run)
         steps = _steps(evidence.spec, done, evidence.constants)
-        extra = _group(evidence.problems, evidence.rows_per_person)
+        extra = _group(evidence.models, evidence.rows_per_person)
         inside = [_rows_within(evidence.norm), *_hidden_state(evidence, done)]
         return {"all": steps + extra, "final": steps + inside + extra}
     if isinstance(evidence, OutputEvidence):
         assert isinstance(done, OutputPerturbation)
         return {"final": _output(evidence, done)}
-    extra = _group(evidence.problems, evidence.rows_per_person, in_one_norm=False)
+    extra = _group(evidence.models, evidence.rows_per_person, in_one_norm=False)
     if isinstance(evidence, ObjectiveEvidence):
         return {"final": _objective(evidence) + extra}
     if isinstance(evidence, AdaptiveEvidence):
@@ -240,8 +240,8 @@ def _output(evidence: OutputEvidence, done: OutputPerturbation) -> _Conditions:
         ("sizes of the batches", batches),
         ("order of the records", Sampling(spec.order).value),
         ("one record moves the released weights by at most", farthest),
-        ("rounding is bounded and added", f"{done.rounding:.3g} a problem"),
-        *_group(evidence.problems, evidence.rows_per_person),
+        ("rounding is bounded and added", f"{done.rounding:.3g} a model"),
+        *_group(evidence.models, evidence.rows_per_person),
         theorems.noise_of(done),
     ]
 
@@ -255,6 +255,8 @@ def _rates(rate: float, limit: float) -> tuple[str, str]:
 
 
 def _convex(spec: TrainSpec, constants: Constants, more: str = "") -> tuple[str, str]:
+    if spec.objective.kind == "softmax":
+        more += ", no gradient really clipped"
     curvature = f"curvature {constants.strongly_convex:.6g} to {constants.smooth:.6g}"
     return "the loss is convex and smooth", f"{spec.objective.kind}: {curvature}{more}"
 

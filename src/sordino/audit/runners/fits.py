@@ -91,9 +91,9 @@ def mechanism_of(fitting: PlannedFit) -> FitMechanism:
         return PreparedFit(plan, fitting.start, fitting.coordinates, intercept)
     if plan.spec is None:
         return (MinimisedFit if MinimisedFit.can_do(plan) else SingleFit)(plan, fitting.start)
-    if len(fitting.start) > 1:
+    if plan.task.models > 1:
         return TrainedProblems(plan.spec, fitting.start, plan.scale)
-    return TrainedRelease(plan.spec, plan.scale, fitting.start[0])
+    return TrainedRelease(plan.spec, plan.scale, fitting.start.ravel())
 
 
 def held_back(mechanism: FitMechanism, rows: int) -> float:

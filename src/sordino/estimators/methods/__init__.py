@@ -24,6 +24,7 @@ from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
 from sordino.estimators.methods.prepared import after_preparation
 from sordino.estimators.methods.training import Method
+from sordino.estimators.softmax_risk import SoftmaxRisk
 from sordino.types import Floats
 
 _TOLERANCE = 1e-7
@@ -41,12 +42,15 @@ class _Reference(Method):
 
 
 class NoPrivacy(_Reference):
-    """The minimiser of the regularised mean loss (L-BFGS, finished by Newton steps)."""
+    """The minimiser of the regularised mean loss (L-BFGS, finished by Newton but for a softmax)."""
 
     name = "none"
 
     def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
-        """Minimise every problem."""
+        """Minimise every problem, or the softmax of all classes."""
+        if plan.task.joint:
+            softmax = SoftmaxRisk(records.X, records.codes, records.problems, plan.l2)
+            return softmax.minimise(_TOLERANCE * plan.task.norm)
         risks = (records.risk(k, plan.task, plan.l2) for k in range(records.problems))
         return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
 

@@ -10,6 +10,7 @@ from sordino.estimators.fit import FitPlan, Settings, Task
 from sordino.estimators.methods.training import TrainedMethod
 from sordino.proofs.evidence import StepsEvidence
 from sordino.proofs.proof import Proof
+from sordino.proofs.settings import longest
 from sordino.proofs.theorems import noise_for_steps
 from sordino.sgd.spec import TrainSpec
 
@@ -19,7 +20,8 @@ class _NoisyMethod(TrainedMethod):
 
     def settings(self, task: Task, given: Settings) -> Settings:
         """The given ones, completed by the public rule."""
-        return given.filled(clip=task.norm, **self.rule(task, given))
+        clip = longest(task.objective_with(task.l2), task.norm)
+        return given.filled(clip=clip, **self.rule(task, given))
 
     def _plan(self, task: Task, given: Settings, start_norm: float) -> FitPlan:
         settings = self.settings(task, given)

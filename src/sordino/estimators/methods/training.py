@@ -96,7 +96,8 @@ def train_together(
     """Train every plan on the records: weights [plan, problem, column].
 
     Plans that differ in nothing but their noise are runs of one engine call. All problems of one
-    plan see the same batches, as their joint sensitivity assumes; different plans do not.
+    plan see the same batches, as their joint sensitivity assumes; different plans do not. A softmax
+    is one training of all classes.
 
     Parameters
     ----------
@@ -120,15 +121,21 @@ def train_together(
         alike.setdefault(key, {})[place] = size
     weights, source = np.empty((len(plans), *start.shape)), randomness.steps
     for spec, scales in alike.items():
-        for problem in range(records.problems):
+        joint = spec.objective.kind == "softmax"
+        for problem in (None,) if joint else range(records.problems):
             # Not `train`, which warns if a run diverges (that depends on the records; a model that
             # did is not released) and hands out weights without noise when it is interrupted.
-            noise = ScaledNoise(source, scales, problem, source.repeatable)
-            how: Any = {"initial_weights": start[problem], "streams": randomness.orders}
+            noise = ScaledNoise(source, scales, problem or 0, source.repeatable)
+            first = start if problem is None else start[problem]
+            how: Any = {"initial_weights": first.ravel(), "streams": randomness.orders}
             grid = prepare(spec, records.dataset(problem), list(scales), noise=noise, **how)
             members = np.array(list(scales))
             for chunk in train_chunks(grid):
-                weights[members[chunk.seeds], problem] = chunk.weights[:, 0, -1]
+                last = chunk.weights[:, 0, -1].reshape(-1, *first.shape)
+                if problem is None:
+                    weights[members[chunk.seeds]] = last
+                else:
+                    weights[members[chunk.seeds], problem] = last
     return weights
 
 
