@@ -13,7 +13,14 @@ from sordino.privacy import Estimate, Guarantee, Observation, Relation
 
 if TYPE_CHECKING:
     from sordino.assessment.run import assess
-    from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
+    from sordino.estimators import (
+        PrivateLinearRegression,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        PrivateRidge,
+        load,
+        tune,
+    )
     from sordino.release.certificate import Certificate
     from sordino.release.ledger import BudgetExceeded, Ledger
     from sordino.report.result import Assessment
@@ -29,8 +36,10 @@ __all__ = [
     "NotApplicable",
     "Observation",
     "PrivacyLeakWarning",
+    "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateRidge",
     "Relation",
     "__version__",
     "assess",
@@ -45,8 +54,10 @@ _HEAVY = {
     "BudgetExceeded": "release.ledger",
     "Certificate": "release.certificate",
     "Ledger": "release.ledger",
+    "PrivateLinearRegression": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateRidge": "estimators",
     "assess": "assessment.run",
     "load": "estimators",
     "tune": "estimators",

@@ -28,7 +28,7 @@ from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import check_settings
+from sordino.proofs.settings import LEAST_SQUARES, check_settings
 from sordino.randomness import Name, SeededStreams, Streams
 from sordino.release.certificate import DatasetFacts, new_salt, salted
 from sordino.release.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
@@ -92,6 +92,11 @@ class Task:
     def curvature(self) -> float:
         """Largest second derivative of the loss in the score."""
         return self.objective_with(self.l2).curvature
+
+    @property
+    def regression(self) -> bool:
+        """Whether a number is predicted: targets lie in [-1, 1], and the loss is their squares."""
+        return self.kind == LEAST_SQUARES
 
     @property
     def private(self) -> bool:
@@ -291,16 +296,17 @@ class FitRecords:
     """Rows within the norm bound, the intercept's column last, and class numbers.
 
     One problem if there are two classes (is it the second?), else one a class (is it this one?).
+    Without classes it is a regression, and `codes` are the targets, in [-1, 1].
     """
 
     X: Array
-    codes: npt.NDArray[np.int64]
+    codes: npt.NDArray[Any]
     classes: int
     norm: float
 
     @classmethod
     def of(
-        cls, X: Array, codes: npt.NDArray[np.int64], classes: int, norm: float, intercept: bool
+        cls, X: Array, codes: npt.NDArray[Any], classes: int, norm: float, intercept: bool
     ) -> FitRecords:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
         rows = Scaling(norm, intercept).rows(X)
@@ -309,11 +315,13 @@ class FitRecords:
 
     @property
     def problems(self) -> int:
-        """Binary problems."""
-        return 1 if self.classes == 2 else self.classes
+        """Binary problems, or the one of regression."""
+        return 1 if self.classes in (0, 2) else self.classes
 
-    def labels(self, problem: int) -> npt.NDArray[np.int64]:
-        """0 or 1 for each record of one problem."""
+    def labels(self, problem: int) -> npt.NDArray[Any]:
+        """0 or 1 for each record of one problem; the targets of a regression."""
+        if self.classes == 0:
+            return self.codes
         return np.asarray(self.codes == (1 if self.classes == 2 else problem), dtype=np.int64)
 
     def dataset(self, problem: int) -> Dataset:
@@ -452,7 +460,7 @@ class PlannedFit:
         return content_digest(self.X, self.records.codes, self.classes)
 
 
-def content_digest(X: Array, codes: npt.NDArray[np.int64], classes: Array) -> str:
+def content_digest(X: Array, codes: npt.NDArray[Any], classes: Array) -> str:
     """SHA-256 of rows and labels: stays inside."""
     labels = [str(label) for label in classes]
     digest = hashlib.sha256(repr((X.dtype.str, X.shape, labels)).encode())

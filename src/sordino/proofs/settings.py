@@ -6,7 +6,7 @@ change from version to version. The shape of each method's training does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,16 @@ from sordino.proofs.evidence import StepsEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.sgd.spec import Schedule, TrainSpec
 
-ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
+LEAST_SQUARES = "least-squares"
+ESTIMATORS = {
+    "PrivateLogisticRegression": "logistic",
+    "PrivateLinearSVC": "huber-svm",
+    "PrivateRidge": LEAST_SQUARES,
+    "PrivateLinearRegression": LEAST_SQUARES,
+}
 """Who makes certificates, and the loss of each."""
 _HUBER_WIDTH = 0.5
 """Written down where the loss has none."""
@@ -68,6 +75,46 @@ METHODS = {
     "objective": _MethodRecord(ObjectiveEvidence),
     "dp-agd": _MethodRecord(AdaptiveEvidence, _DESCENT),
 }
+REGRESSION = {"statistics": _MethodRecord(StatisticsEvidence), "noisy-gd": METHODS["noisy-gd"]}
+"""Of least squares, which has no Lipschitz constant: noise on its sums, or on clipped gradients."""
+_AUTO = ("objective", "noisy-gd", "dp-sgd")
+
+
+def is_regression(estimator: str) -> bool:
+    """Whether it predicts a number and not a class."""
+    return ESTIMATORS.get(estimator) == LEAST_SQUARES
+
+
+def methods_for(estimator: str) -> dict[str, _MethodRecord]:
+    """The methods of an estimator."""
+    return REGRESSION if is_regression(estimator) else METHODS
+
+
+def auto_for(estimator: str) -> tuple[str, ...]:
+    """What the method "auto" may have chosen."""
+    return tuple(REGRESSION) if is_regression(estimator) else _AUTO
+
+
+def setting_names(estimator: str) -> frozenset[str]:
+    """The settings that every certificate of an estimator holds, those in `WRITTEN_IF_GIVEN` too."""
+    if is_regression(estimator):
+        return frozenset({*GENERAL, *_DESCENT, "target_bounds"})
+    return frozenset({*GENERAL, *HOW, *(("huber_width",) * (estimator == "PrivateLinearSVC"))})
+
+
+def target_bounds(given: object) -> tuple[float, float]:
+    """Public bounds on a target as two numbers, low and high."""
+    hint = "Pass what you know without looking at the data, such as (0, 100)."
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+    if len(listed) != 2:
+        checks.fail("target_bounds", f"[{type(given).__name__}]", "to be (low, high)", hint)
+    low, high = (checks.number("target_bounds", each, hint) for each in listed)
+    if not _LEAST_WIDTH < high - low < _MOST_WIDTH:
+        checks.fail("target_bounds", (low, high), "to be low < high, 1e-30 to 1e30 apart", hint)
+    return low, high
+
+
+_LEAST_WIDTH, _MOST_WIDTH = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -89,6 +136,8 @@ class TrainingRequest:
         checks.positive("data_norm", settings["data_norm"])
         checks.non_negative("l2", settings["l2"])
         checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
+        if is_regression(estimator):
+            target_bounds(settings["target_bounds"])
         given = {name: settings[name] for name in HOW if settings.get(name) is not None}
         check_settings(given, allow_infinite=True)
         return cls(method, given, ESTIMATORS[estimator], settings)
@@ -102,6 +151,8 @@ class TrainingRequest:
             yield from self._training(evidence)
         elif isinstance(evidence, ObjectiveEvidence):
             yield from self._loss(ObjectiveSpec(evidence.loss, huber_width=evidence.huber_width))
+        elif isinstance(evidence, StatisticsEvidence) and self.settings is not None:
+            yield "loss", self.loss, LEAST_SQUARES
         elif isinstance(evidence, AdaptiveEvidence) and self.settings is not None:
             yield "max_grad_norm", self._clip(self.settings["data_norm"]), evidence.clip
 
@@ -135,7 +186,8 @@ class TrainingRequest:
         noise = 0.0
         if isinstance(evidence, StepsEvidence):
             how["max_grad_norm"], noise = self._clip(evidence.norm), spec.noise_multiplier
-            if self.settings is None and spec.max_grad_norm:
+            chosen = of.kind == LEAST_SQUARES and "max_grad_norm" not in given  # by a rule
+            if (self.settings is None or chosen) and spec.max_grad_norm:
                 how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
             if not {"steps", "epochs"} & set(given):
                 how["steps"] = spec.total_steps(rows)
@@ -230,4 +282,6 @@ def method_of(evidence: Evidence) -> str:
     if isinstance(evidence, OutputEvidence):
         sources = {row.source: name for name, row in METHODS.items()}
         return sources.get(evidence.source, "output-gd") if evidence.source else "output-gd"
+    if isinstance(evidence, StatisticsEvidence):
+        return "statistics"
     return "objective" if isinstance(evidence, ObjectiveEvidence) else "dp-agd"

@@ -30,13 +30,16 @@ from sordino.proofs.output import OutputEvidence
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.proofs.settings import (
     ESTIMATORS,
-    GENERAL,
     HOW,
-    METHODS,
     WRITTEN_IF_GIVEN,
     TrainingRequest,
+    auto_for,
+    is_regression,
     method_of,
+    methods_for,
+    setting_names,
 )
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.release import certificate as form
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import Certificate, CertificateError, Model, Preprocessing, refuse
@@ -51,8 +54,6 @@ TRUST = "The noise is taken on trust: the weights do not show it."
 _CLOSE = 0.01
 """Noise is calibrated: what the numbers prove is what was asked for and claimed, nearly."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
-_AUTO = ("objective", "noisy-gd", "dp-sgd")
-"""What the method "auto" may have chosen."""
 _ENTRY, _VERSION = r"[0-9a-f]{32}", r"[0-9][0-9A-Za-z.+!-]{0,40}"
 
 
@@ -284,8 +285,10 @@ def _is_ours(certificate: Certificate) -> bool:
 def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
         refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
-    names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
+    names = set(setting_names(model.estimator))
     names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
+    if is_regression(model.estimator) != (not model.labels):
+        refuse(f"is of a {model.estimator}, and has {len(model.labels)} labels")
     if (target := model.settings.get("target")) is not None:
         names.discard("epsilon")
         _same("target", target, "its wording", str(RiskTarget.parse(target)))
@@ -349,18 +352,20 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     one = evidence  # the numbers of the training whose model was released
     if isinstance(evidence, SelectionEvidence):
         one = evidence.candidates[evidence.selected]
-    method = METHODS.get(certificate.method)
+    estimator = certificate.model.estimator
+    method = methods_for(estimator).get(certificate.method)
     if method is None or not isinstance(one, method.kind):
         refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
     given = [name for name in HOW if settings.get(name) is not None]
     if settings["method"] == "auto":
-        if certificate.method not in _AUTO or given:
+        if certificate.method not in auto_for(estimator) or given:
             what = f"{given[0]} for it" if given else f"{certificate.method!r} by it"
             refuse(f"was asked for the method 'auto', and there is no {what}")
     else:
         _same("method", settings["method"], "its proof", certificate.method)
     _check_noise(certificate, one)
-    if isinstance(one, ObjectiveEvidence) and (rows := settings["public_rows"]) is not None:
+    solved = isinstance(one, ObjectiveEvidence | StatisticsEvidence)
+    if solved and (rows := settings["public_rows"]) is not None:
         least = settings["l2"] * rows * (1 - 1e-9)
         if not one.regulariser >= least:
             _differ("l2", settings["l2"], "settings", "a weaker one")
@@ -370,7 +375,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     for name in given:
         if name not in method.takes:
             refuse(f"has a setting {name}, which {certificate.method} does not take")
-    asked = TrainingRequest.of(certificate.model.estimator, settings, certificate.method)
+    asked = TrainingRequest.of(estimator, settings, certificate.method)
     for name, wanted, used in asked.compared(one):
         _same(name, wanted, "its proof", used)
     if isinstance(evidence, SelectionEvidence):
@@ -382,7 +387,7 @@ def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
     noise = certificate.noise
     if not noise.startswith((OsGaussian.name_under("").split()[0], CryptoNormals.name.split()[0])):
         refuse(f"makes a promise, but says of its noise: {noise!r}")  # of any version
-    on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
+    on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence | StatisticsEvidence)
     opendp = certificate.versions.get("opendp", "")
     if _is_ours(certificate):
         source = OsGaussian.name_under(opendp) if on_output else CryptoNormals.name
