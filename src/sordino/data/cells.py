@@ -124,6 +124,12 @@ class Cells:
             self._refuse_target(f"has none of the classes in row {_first(places < 0)}", hint)
         return spelled(classes)[places]
 
+    def targets(self) -> Floats:
+        """One number a row, where a number is predicted."""
+        if self.missing.any():
+            self._refuse_target(f"has no number in row {_first(self.missing)}", "Drop the row.")
+        return self.numbers.astype(np.float64)
+
     def persons(self) -> Ints:
         """One number a row, the same for cells that read the same, blanks around them aside.
 

@@ -45,6 +45,8 @@ class Prepared:
         Rows and labels.
     classes
         The labels there can be; None if nobody said, and the labels themselves must tell.
+    target_bounds
+        Of a target that is a number, low and high; then there are no classes.
     data_norm
         Public bound on a row's norm, the intercept's 1 included.
     reads_private_data
@@ -71,6 +73,7 @@ class Prepared:
     test: Dataset | None = None
     advice: str = ""
     persons: Persons | None = None
+    target_bounds: tuple[float, float] | None = None
 
     def take(self, places: Ints) -> Self:
         """Some of the rows."""
@@ -98,6 +101,8 @@ class Source:
         Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
     person
         Of a file: the column that tells persons apart, unless the description names it.
+    target_bounds
+        Of a file whose target is a number: what it lies between, as "0,400".
     """
 
     data: str
@@ -107,6 +112,7 @@ class Source:
     data_norm: float | None = None
     data_dir: str | None = None
     person: str | None = None
+    target_bounds: str | tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
@@ -138,7 +144,7 @@ class Source:
             raise InvalidArgument(f"{error} {files}", "data") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
-        given["person"] = self.person
+        given |= {"person": self.person, "target-bounds": self.target_bounds}
         for option, value in given.items():
             if value is not None:
                 checks.fail(f"--{option}", value, f"to be left out for {name}")
@@ -151,6 +157,14 @@ class Source:
         if isinstance(known, str):
             known = Columns.from_file(known)
         known = known.with_person(self.person)
+        if self.target_bounds is not None:
+            if known.bounds is not None:
+                where = f"to be left out: {self._where} has them"
+                checks.fail("--target-bounds", "[...]", where)
+            given_bounds = self.target_bounds
+            if isinstance(given_bounds, str):
+                given_bounds = listed_bounds(given_bounds)
+            known = replace(known, bounds=given_bounds)
         if self.classes is None:
             return known
         if known.classes is not None:
@@ -164,7 +178,9 @@ class Source:
         """What describes the columns."""
         return self.columns if isinstance(self.columns, str) else "The study"
 
-    def read(self, *, persons: bool = False, secret: bytes | None = None) -> Prepared:
+    def read(
+        self, *, persons: bool = False, secret: bytes | None = None, numbers: bool = False
+    ) -> Prepared:
         """Read and prepare the records; what that takes from them is warned about.
 
         Parameters
@@ -174,9 +190,14 @@ class Source:
             tells persons apart, that is warned about.
         secret
             Of the draws about persons; None takes a new one.
+        numbers
+            Whether the caller can do with a target that is a number; else that is refused.
         """
         if not self.is_file:
             return self._read_named()
+        if self.described().bounds is not None and not numbers:
+            hint = "Numbers are predicted by `sordino release --model ridge`."
+            checks.fail("target", "[a number]", "to be one of some classes here", hint)
         import pandas as pd
 
         from sordino.data import table_file
@@ -196,14 +217,15 @@ class Source:
             if self.columns is None:  # what to type, where describing the column would help
                 where = f"Draft one: {self._describe(known)}, and pass --columns columns.toml."
             raise DataError(f"{error} {where}") from None
-        if table.classes is None:
+        if table.classes is None and known.bounds is None:
             labels = len(set(table.y.tolist()))
             if labels > 10 and 2 * labels > len(table.y):
                 why = "is the target and has hardly a label twice (an identifier?)"
                 raise Unusable(str(self.target or known.target), why, "")
         norm = 1.0 if self.data_norm is None else self.data_norm
         # What was read off the rows is not published: only that it was.
-        public = not table.reads_private_data and table.classes is not None
+        said = table.classes is not None or known.bounds is not None
+        public = not table.reads_private_data and said
         return Prepared(
             # With names, so that a certificate tells which weight belongs to what.
             pd.DataFrame(table.X, columns=list(table.feature_names), copy=False),
@@ -217,6 +239,7 @@ class Source:
             persons=Persons(table.persons, secret or new_secret())
             if persons and table.persons is not None
             else None,
+            target_bounds=known.bounds,
         )
 
     def _describe(self, known: Columns) -> str:
@@ -293,6 +316,17 @@ def names_file(data: str, directory: str = "") -> bool:
 
 def _clipping(norm: float) -> str:
     return f"rows longer than {norm:g}, the intercept's 1 included, are scaled down to that norm"
+
+
+def listed_bounds(listed: str) -> tuple[float, float]:
+    """The bounds of a list with a comma."""
+    try:
+        low, high = (float(word) for word in listed.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        checks.fail("--target-bounds", listed, "to be LOW,HIGH, two numbers such as 0,400")
+    return low, high
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:

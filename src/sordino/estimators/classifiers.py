@@ -34,9 +34,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     # Labels -------------------------------------------------------------------------------
 
     def _check_targets(self, y: Any) -> Array:
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return y
+        labels: Array = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        return labels
 
     def _codes_of(self, y: Array) -> tuple[Array, npt.NDArray[Any]]:
         """The classes, and the place of each label among them."""

@@ -146,7 +146,7 @@ def targets(y: Array) -> Floats:
 
 
 def _is_a_number(value: Any) -> bool:
-    return isinstance(value, numbers_of.Real) or isinstance(value, np.number)
+    return isinstance(value, numbers_of.Real | np.number)
 
 
 def persons(given: Any, rows: int | None = None) -> Persons:

@@ -96,7 +96,7 @@ def auto_for(estimator: str) -> tuple[str, ...]:
 
 
 def setting_names(estimator: str) -> frozenset[str]:
-    """The settings that every certificate of an estimator holds, those in `WRITTEN_IF_GIVEN` too."""
+    """The settings that every certificate of an estimator holds, also `WRITTEN_IF_GIVEN`."""
     if is_regression(estimator):
         return frozenset({*GENERAL, *_DESCENT, "target_bounds"})
     return frozenset({*GENERAL, *HOW, *(("huber_width",) * (estimator == "PrivateLinearSVC"))})

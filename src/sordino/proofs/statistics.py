@@ -74,8 +74,8 @@ class StatisticsEvidence(Evidence):
     @property
     def moved(self) -> float:
         """How far one record moves the statistics, the slack in the bounds counted."""
-        sizes = (each * (1 + NORM_SLACK) for each in (self.norm, self.target_norm))
-        return sensitivity(*sizes, self.relation)
+        slack = 1 + NORM_SLACK
+        return sensitivity(self.norm * slack, self.target_norm * slack, self.relation)
 
     def profile(self) -> Profile:
         """The exact Gaussian mechanism, for the whole group."""
@@ -115,6 +115,7 @@ def statistics_noise(
 
     The `sigma` of `unit` is ignored.
     """
+
     def profile_at(sigma: float) -> Profile:
         return replace(unit, sigma=sigma).profile()
 

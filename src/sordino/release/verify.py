@@ -313,6 +313,12 @@ def _check_columns(model: Model, before: Preprocessing) -> None:
         refuse(f"describes columns for {len(names)} features, and its model has {model.features}")
     if model.feature_names not in (None, names):
         refuse("names other features than its columns do")
+    if is_regression(model.estimator):
+        bounds = model.settings["target_bounds"]
+        if known.bounds is None or bounds is None or tuple(bounds) != known.bounds:
+            refuse("describes another target than its model predicts")
+    elif known.bounds is not None:
+        refuse("describes a target that is a number, and its model has labels")
     if known.classes is not None:
         labels = tuple(np.unique(spelled(known.classes)).tolist())
         _same("classes", labels, "the model", model.labels, "description of the columns")
@@ -364,8 +370,8 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     else:
         _same("method", settings["method"], "its proof", certificate.method)
     _check_noise(certificate, one)
-    solved = isinstance(one, ObjectiveEvidence | StatisticsEvidence)
-    if solved and (rows := settings["public_rows"]) is not None:
+    if isinstance(one, ObjectiveEvidence | StatisticsEvidence) and settings["public_rows"]:
+        rows = settings["public_rows"]
         least = settings["l2"] * rows * (1 - 1e-9)
         if not one.regulariser >= least:
             _differ("l2", settings["l2"], "settings", "a weaker one")

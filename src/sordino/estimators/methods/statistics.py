@@ -125,12 +125,11 @@ class NoisyStatistics(Method):
     def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Sum, add the noise, solve: [1, column]."""
         task, targets = plan.task, records.labels(0)
-        if plan.evidence is None:
+        if not plan.sigma > 0:
             return solve_exactly(records, plan.l2)
-        assert isinstance(plan.evidence, StatisticsEvidence)
         scaled = targets * task.norm
         sums = Sums.of(records.X, scaled, task.norm, task.rows).noisy(draws.released, plan.sigma)
-        return sums.solve(plan.evidence.regulariser)[None] / task.norm
+        return sums.solve(plan.l2 * task.rows)[None] / task.norm
 
 
 def solve_exactly(records: FitRecords, l2: float) -> Floats:
