@@ -168,3 +168,19 @@ def test_papers_that_describe_another_target_are_refused(table, tmp_path, bounds
         model.save(tmp_path / "model", preprocessing=[], columns=wrong.to_toml())
     made = model.save(tmp_path / "model", preprocessing=[], columns=COLUMNS)
     assert verify(bundle.read(made)).guarantee is not None
+
+
+def test_a_dataset_of_numbers_by_name(program, tmp_path) -> None:
+    out, given = tmp_path / "model", ("--data", "diabetes", "--epsilon", 4)
+    code, _, err = program("release", *given, "--out", out)
+    assert code == 2
+    assert "to be ridge" in err
+    code, text, err = program("release", *given, "--model", "ridge", "--out", out)
+    assert code == 0
+    assert "cut to 0 to 400" in text
+    assert "diabetes read the mean and sum of squares of every column" in err
+    assert "INTERNAL, not covered: R^2 " in err
+    for command in ("assess", "measure"):
+        code, _, err = program(command, "--data", "diabetes", "--out", tmp_path / "study")
+        assert code == 2
+        assert "to be one of some classes here" in err

@@ -258,7 +258,7 @@ class Promise(Promised):
         InvalidArgument
             With what to pass.
         """
-        bounds = source.described().bounds if source.is_file else None
+        bounds = source.bounds
         if self.model == ModelName.RIDGE and bounds is None:
             if not source.is_file:
                 checks.fail(

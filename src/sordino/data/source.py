@@ -26,7 +26,7 @@ _ADVICE = {
     "all": "Describe the columns: {draft}, correct it, and pass --columns columns.toml",
 }
 _TEN_DIGITS = ("digits", "mnist")
-"""Datasets with ten classes; all others have two."""
+"""Datasets with ten classes; all others have two, or a number."""
 _NOT_COUNTED = (
     "Rows per person are not counted here: neighbouring datasets differ in one row, not in all "
     "rows of one person."
@@ -178,6 +178,21 @@ class Source:
         """What describes the columns."""
         return self.columns if isinstance(self.columns, str) else "The study"
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Public bounds of a target that is a number; None of classes."""
+        if self.is_file:
+            return self.described().bounds
+        from sordino.data.catalogue.recipes import recipe
+
+        return recipe(self.data).target_bounds
+
+    def refuse_numbers(self) -> None:
+        """Refuse a target that is a number, for those who take classes alone."""
+        if self.bounds is not None:
+            hint = "Numbers are predicted by `sordino release --model ridge`."
+            checks.fail("target", "[a number]", "to be one of some classes here", hint)
+
     def read(
         self, *, persons: bool = False, secret: bytes | None = None, numbers: bool = False
     ) -> Prepared:
@@ -193,11 +208,10 @@ class Source:
         numbers
             Whether the caller can do with a target that is a number; else that is refused.
         """
+        if not numbers:
+            self.refuse_numbers()
         if not self.is_file:
             return self._read_named()
-        if self.described().bounds is not None and not numbers:
-            hint = "Numbers are predicted by `sordino release --model ridge`."
-            checks.fail("target", "[a number]", "to be one of some classes here", hint)
         import pandas as pd
 
         from sordino.data import table_file
@@ -272,7 +286,10 @@ class Source:
             warnings.warn(f"Not private: {self.data} read the {what}.", PrivacyLeakWarning, 2)
         classes = list(range(10 if splits.recipe.name in _TEN_DIGITS else 2))
         notes = () if self.data_norm is None else (_clipping(norm),)
-        return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+        found = Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+        if self.bounds is None:
+            return found
+        return replace(found, classes=None, target_bounds=self.bounds)
 
 
 def held_out(prepared: Prepared, percent: int = 20) -> tuple[Prepared, Any, Any]:
