@@ -149,9 +149,13 @@ def _recipe(name: str, *, reads: list[str], **given: Any) -> Recipe:
         reads_private_data=tuple(READS[each] for each in reads),
         network=Network(**given.pop("network")) if "network" in given else None,
         erm=_Erm(**given.pop("erm")) if "erm" in given else None,
-        target_bounds=tuple(map(float, given.pop("target_bounds", ()))) or None,
+        target_bounds=_bounds(*given.pop("target_bounds", ())),
         **given,
     )
+
+
+def _bounds(low: float = 0.0, high: float = 0.0) -> tuple[float, float] | None:
+    return (float(low), float(high)) if low < high else None
 
 
 _GIVEN = tomllib.loads(
