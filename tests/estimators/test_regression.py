@@ -175,13 +175,13 @@ class TestPromise:
             model(method="statistics", l2=50.0, fit_intercept=False, target_bounds=(-1, 1)).fit(
                 X, y
             )
-            for _ in range(100)
+            for _ in range(60)
         ]
         sigma, added = fitted[0].sigma_, fitted[0].settings_["l2"] * 400
         # (b + noise) / (max(noise, 0) + added), and added is much the largest.
         assert added > 50 * sigma
         spread = np.std([each.coef_[0] for each in fitted])
-        assert spread == pytest.approx(sigma / added, rel=0.35)  # 100 fits tell it to 7 %
+        assert spread == pytest.approx(sigma / added, rel=0.5)  # 60 fits tell it to 9 %
 
 
 class TestModel:
@@ -508,13 +508,13 @@ class TestAudit:
 
         return mechanism
 
-    @pytest.mark.parametrize(("less", "refuted"), [(1.0, False), (2.0, True)])
+    @pytest.mark.parametrize(("less", "refuted"), [(1.0, False), (2.5, True)])
     def test_the_sums(self, less, refuted):
         found = self.pair("statistics")
         sigma = found.mechanism.plan.sigma / less
         how = {"claim": found.claim, "confidence": 0.999, "workers": 1, "seed": 1}
         D, D_prime = (Dataset(each.X, each.y, 1.0) for each in (found.D, found.D_prime))
-        seen = audit(self.sums(sigma), D, D_prime, 8000, **how)
+        seen = audit(self.sums(sigma), D, D_prime, 4000, **how)
         assert seen.curve_refuted is refuted
         assert not seen.violated or refuted
 
@@ -532,14 +532,14 @@ class TestAudit:
     def test_whole_fits_keep_their_claim(self):
         found = self.pair("statistics")
         how = {"claim": found.claim, "confidence": 1 - 1e-6, "workers": 1}
-        seen = audit(found.mechanism, found.D, found.D_prime, 300, **how)
+        seen = audit(found.mechanism, found.D, found.D_prime, 200, **how)
         assert not seen.violated
         assert not seen.curve_refuted
         # And so few runs would see a fit that adds next to nothing.
         task = dataclasses.replace(found.mechanism.plan.task, epsilon=60.0)
         loud = methods.REGRESSION["statistics"].plan(task)
         mechanism = dataclasses.replace(found.mechanism, plan=loud)
-        assert audit(mechanism, found.D, found.D_prime, 300, **how).violated
+        assert audit(mechanism, found.D, found.D_prime, 200, **how).violated
 
     def test_an_estimator_is_audited_as_its_user_has_it(self):
         found = self.pair("statistics")

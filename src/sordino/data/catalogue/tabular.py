@@ -1,5 +1,4 @@
-"""Recipes made from tables: Adult, Bank Marketing, Covertype, KDD Cup 1999, IPUMS, breast cancer,
-diabetes.
+"""Recipes made from tables: Adult, Bank, Covertype, KDD Cup 1999, IPUMS, breast cancer, diabetes.
 
 A parser turns a raw file into a `ParsedTable`; `_build` makes rows of norm 1 of it.
 """
