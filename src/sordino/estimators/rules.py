@@ -52,8 +52,8 @@ _MOST_STEPS = 300
 
 _RESIDUAL, _ON_TARGET = 0.3, 0.2
 """Of least squares, whose targets lie in [-1, 1]: where residuals are clipped, and the noise that a
-descent may put on a prediction. Chosen on six synthetic tables and scikit-learn's diabetes; hours of
-work in adult and elevations of forest were looked at once, afterwards."""
+descent may put on a prediction. Chosen on six synthetic tables and scikit-learn's diabetes; hours
+of work in adult and elevations of forest were looked at afterwards."""
 _MOST_SUMMED = 200
 """Columns whose squares `auto` sums: noise for each pair of them takes its time."""
 
