@@ -546,5 +546,5 @@ class TestAudit:
         found = self.pair("statistics")
         private = model(method="statistics", fit_intercept=False, target_bounds=(-1, 1))
         pair = (found.D.X, found.D.y), (found.D_prime.X, found.D_prime.y)
-        seen = audit(private, *pair, 30, claim=found.claim, confidence=1 - 1e-6, workers=1)
+        seen = audit(private, *pair, 50, claim=found.claim, confidence=1 - 1e-6, workers=1)
         assert not seen.violated

@@ -25,6 +25,7 @@ from sordino.data import Dataset, recipe
 from sordino.data.catalogue.recipes import Network, Recipe
 from sordino.data.preprocess import clip_rows
 from sordino.data.source import Prepared, held_out
+from sordino.errors import NotApplicable
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit, content_digest
@@ -231,6 +232,9 @@ class AssessmentPlan:
             )
             # Nobody has too many rows any more: the estimator sees that, and says so.
             fitting = estimator._prepare(X, y, train.persons)
+            if fitting.plan.task.prepared is not None:
+                what = "An assessment measures trainings on rows as they are, and here a private"
+                raise NotApplicable(f"{what} centre or scale comes before; use center='none'.")
             if counted:
                 classes, codes = np.unique(whole.y, return_inverse=True)
                 digest = content_digest(np.asarray(whole.X), codes, classes)

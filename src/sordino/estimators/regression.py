@@ -101,6 +101,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     _methods = ("auto", *methods.REGRESSION)
     classes = None
     initial_weights = None
+    bounds, center, scale = None, "none", "none"
     target_bounds: Any
     coef_: Floats
     intercept_: float

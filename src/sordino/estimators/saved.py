@@ -14,7 +14,9 @@ import numpy as np
 from sordino.errors import printable
 from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.model import PrivateLinearModel
+from sordino.estimators.preparation import Coordinates
 from sordino.estimators.regression import PrivateLinearRegression, PrivateRidge
+from sordino.proofs.settings import PREPARING, PUBLIC
 from sordino.release import bundle
 from sordino.release.certificate import (
     CertificateError,
@@ -65,12 +67,19 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> Any:
     # What is not named scales no row. `verify` knows estimator and settings.
     model: PrivateLinearModel = _KINDS[described.estimator](data_norm=None)
     for name, value in described.settings.items():
-        setattr(model, name, math.inf if value == "inf" else value)
+        if name not in PREPARING or value != PUBLIC:  # these are in the model's file
+            setattr(model, name, math.inf if value == "inf" else value)
     model._restore(described, files.coef, files.intercept)
     model.n_features_in_ = described.features
     if described.feature_names is not None:
         model.feature_names_in_ = np.array(described.feature_names, dtype=object)
     model.privacy_, model.certificate_ = papers.guarantee, papers
     model.method_, model.noise_ = papers.method, papers.noise
+    model._coordinates = None
+    if arrays := files.arrays:
+        model._coordinates = Coordinates.of_arrays(arrays, math.inf if norm is None else norm)
+        for name in PREPARING:
+            if described.settings.get(name) == PUBLIC:
+                setattr(model, name, model._coordinates.given(name))
     model._scaling, model._ledger_entry = model._scaled_as(), None
     return model

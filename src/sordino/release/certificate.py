@@ -31,6 +31,7 @@ from sordino.accounting.risk import RiskTarget
 from sordino.errors import InvalidArgument, Refused, filled, printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
 from sordino.proofs.evidence import SelectionEvidence, from_plain
+from sordino.proofs.prepared import MEAN, PREPARED_NORM, SQUARES, PreparedEvidence
 from sordino.proofs.proof import Evidence
 
 SCHEMA, VERSION = "sordino-certificate", 1
@@ -490,11 +491,10 @@ def _before(certificate: Certificate) -> Iterator[str]:
         yield "Preparation: declared to have read each row by itself alone"
     if before.columns:
         yield "Columns: by the public description in preprocessing.columns"
-    model, norm = certificate.model, certificate.model.settings.get("data_norm")
+    norm = certificate.model.settings.get("data_norm")
     if norm is not None and certificate.method != "majority":
-        one = ", the intercept's constant 1 counted," if model.intercept else ""
-        yield f"Rows: longer ones than {norm}{one} were scaled down; predictions must do the same"
-    if (bounds := model.settings.get("target_bounds")) is not None:
+        yield f"Rows: {_rows_prepared(certificate, norm)}; predictions must do the same"
+    if (bounds := certificate.model.settings.get("target_bounds")) is not None:
         low, high = bounds
         yield f"Targets: cut to {low:g} to {high:g}, and so are predictions"
     if tuning.kind == "declared":
@@ -506,6 +506,29 @@ def _before(certificate: Certificate) -> Iterator[str]:
     yield f"Dataset: {dataset.name if dataset.name is not None else 'not named'}"
     if dataset.fingerprint is not None:
         yield f"Fingerprint: {dataset.fingerprint} (keyed by a secret that stays with the owner)"
+
+
+def _rows_prepared(certificate: Certificate, norm: object) -> str:
+    """What was done to each row, in order; by what is in the model's file, with the weights."""
+    model, evidence = certificate.model, certificate.evidence
+    if isinstance(evidence, SelectionEvidence):
+        evidence = evidence.candidates[evidence.selected]
+    made = evidence.releases if isinstance(evidence, PreparedEvidence) else ()
+    parts = []
+    if model.settings.get("bounds") is not None:
+        parts.append("columns were clipped to public bounds and mapped to [-1, 1]")
+    hows = {name: model.settings.get(name) for name in ("center", "scale")}
+    released = {"center": MEAN, "scale": SQUARES}
+    for name, what in released.items():
+        if what in [each.what for each in made]:
+            hows[name] = "private"
+    prepared = {name: how for name, how in hows.items() if how in ("private", "public")}
+    one = ", the intercept's constant 1 counted," if model.intercept and not prepared else ""
+    parts.append(f"longer ones than {norm}{one} were scaled down")
+    if prepared:
+        by = " and ".join(f"a {how} {name}" for name, how in prepared.items())
+        parts.append(f"then by {by}, and to norm {PREPARED_NORM:g} with a constant feature")
+    return ", ".join(parts)
 
 
 def _not_covered(certificate: Certificate) -> Iterator[str]:
