@@ -14,6 +14,7 @@ from sordino.privacy import Estimate, Guarantee, Observation, Relation
 if TYPE_CHECKING:
     from sordino.assessment.run import assess
     from sordino.estimators import (
+        PrivateHead,
         PrivateLinearRegression,
         PrivateLinearSVC,
         PrivateLogisticRegression,
@@ -36,6 +37,7 @@ __all__ = [
     "NotApplicable",
     "Observation",
     "PrivacyLeakWarning",
+    "PrivateHead",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
@@ -54,6 +56,7 @@ _HEAVY = {
     "BudgetExceeded": "release.ledger",
     "Certificate": "release.certificate",
     "Ledger": "release.ledger",
+    "PrivateHead": "estimators",
     "PrivateLinearRegression": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",

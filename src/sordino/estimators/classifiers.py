@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from sordino import checks
-from sordino.estimators import inputs, methods
+from sordino.estimators import inputs, methods, tables
 from sordino.estimators.fit import PlannedFit
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import warn_of_leak
@@ -63,11 +63,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def decision_function(self, X: Any) -> Array:
         """Score of each row: for two classes one number, above 0 for the second of `classes_`.
 
-        Rows longer than `data_norm` are scaled down to it as in the training.
+        Rows longer than `data_norm` are scaled down to it as in the training. Where the certificate
+        describes the columns, `X` may be a raw table of these, too (`estimators.tables`).
         """
         check_is_fitted(self)
         with unquoted(X):
-            X = validate_data(self, X, reset=False, **inputs.ACCEPTED)
+            X = validate_data(self, tables.encoded(X, self), reset=False, **inputs.ACCEPTED)
         scores = self._scaling.scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 

@@ -54,6 +54,7 @@ from sordino.release.certificate import (
     STEPS_FITTED,
     Certificate,
     CertificateError,
+    FeatureMap,
     Model,
     Preprocessing,
     Tuning,
@@ -100,6 +101,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     _scaling: Scaling
     _coordinates: Coordinates | None
     _ledger_entry: Entry | None
+    _feature_map: FeatureMap | None = None
+    """What made the rows of raw inputs, where a `PrivateHead` had them made."""
 
     def __init__(
         self,
@@ -503,7 +506,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             evidence=kept,
             facts={} if kept is None else kept.facts(),
             noise=self.noise_.rpartition("; from: ")[2],  # how much is among the facts
-            preprocessing=Preprocessing(declared=False, reads=()),
+            preprocessing=Preprocessing(features=self._feature_map),
             tuning=tuning,
             **payment.certificate_fields(),
         )
@@ -575,7 +578,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
                 if line.startswith(STEPS_FITTED):
                     checks.fail("preprocessing", [], f"to name what was read: {line}")
-            before = Preprocessing(True, reads, before.columns)
+            before = replace(before, declared=True, reads=reads)
         if columns is not None:
             if Columns.from_toml(columns).read_from_data:
                 checks.fail("columns", "[...]", "to be public, without read_from_data")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from sordino import checks
 from sordino.errors import InvalidArgument
-from sordino.estimators import inputs, methods
+from sordino.estimators import inputs, methods, tables
 from sordino.estimators.fit import PlannedFit
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import warn_of_leak
@@ -198,11 +198,12 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """The number of each row, cut to `target_bounds`.
 
-        Rows longer than `data_norm` are scaled down to it as in the training.
+        Rows longer than `data_norm` are scaled down to it as in the training. Where the certificate
+        describes the columns, `X` may be a raw table of these, too (`estimators.tables`).
         """
         check_is_fitted(self)
         with unquoted(X):
-            X = validate_data(self, X, reset=False, **inputs.ACCEPTED)
+            X = validate_data(self, tables.encoded(X, self), reset=False, **inputs.ACCEPTED)
         middle, _ = self._middle_and_half
         weights = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_ - middle)
         found = self._scaling.scores(X, *weights).ravel() + middle

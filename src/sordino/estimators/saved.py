@@ -29,7 +29,7 @@ _MADE = PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge, PrivateLinear
 _KINDS: dict[str, Callable[..., PrivateLinearModel]] = {each.__name__: each for each in _MADE}
 
 
-def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> Any:
+def load(directory: _Pathlike, *, key: _Pathlike | None = None, on_features: bool = False) -> Any:
     """Read a saved model, ready to predict.
 
     The digest of the weights is checked and the guarantee computed again from the certificate's
@@ -42,6 +42,8 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> Any:
         As `save` wrote it.
     key
         File with the public Ed25519 key that the bundle must be signed with (PEM or OpenSSH).
+    on_features
+        Whether it is known that a `PrivateHead` takes rows of features; else a warning says so.
 
     Raises
     ------
@@ -82,4 +84,8 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> Any:
             if described.settings.get(name) == PUBLIC:
                 setattr(model, name, model._coordinates.given(name))
     model._scaling, model._ledger_entry = model._scaled_as(), None
+    model._feature_map = papers.preprocessing.features
+    if model._feature_map is not None and not on_features:
+        made = f"features made by {printable(model._feature_map.name)}, each of norm 1"
+        warnings.warn(f"This model takes {made}: PrivateHead.load makes them.", stacklevel=2)
     return model

@@ -50,6 +50,7 @@ FITTED_INSIDE = "this model was fitted inside"
 SIGNATURES = "Without a checked signature, only accidents are detected, not forgers."
 _LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _LABELS_SHOWN = 10
+_NAME_LETTERS = 80
 _WIDTH = 92
 
 _Label = bool | int | float | str
@@ -161,17 +162,54 @@ class Model:
 
 
 @dataclass(frozen=True)
+class FeatureMap:
+    """The function by which raw inputs became rows of features, each of norm 1.
+
+    `name` and `sha256` are those of its code and weights; `unseen` lists the classes of parts that
+    the digest cannot cover. It was tried on public inputs: a row's features depend on that row
+    alone. What it was made from, nobody can see: the guarantee assumes that it was made without
+    the protected records.
+
+    >>> FeatureMap("edges", "0" * 64).assumes
+    'the feature map edges was made without the protected records, and stays as it is'
+    """
+
+    name: str
+    sha256: str
+    unseen: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > _NAME_LETTERS or printable(self.name) != self.name:
+            checks.fail("features.name", self.name, f"to be up to {_NAME_LETTERS} plain letters")
+        if not _is_sha256(self.sha256):
+            checks.fail("features.sha256", self.sha256, "to be a SHA-256 digest in hex")
+        if isinstance(self.unseen, str):
+            checks.fail("features.unseen", self.unseen, "to be a tuple of names")
+        _keep(self, unseen=tuple(self.unseen))
+
+    @property
+    def assumes(self) -> str:
+        """What no check can show, in words."""
+        return (
+            f"the feature map {self.name} was made without the protected records, "
+            "and stays as it is"
+        )
+
+
+@dataclass(frozen=True)
 class Preprocessing:
     """What preparing the rows read from the records, in words; no guarantee covers that.
 
     `declared` is False if nobody said how they were prepared. `columns` is the public description
     by which a table was turned into numbers (TOML, as `sordino.data.columns` reads it), so that
-    others can prepare rows alike; empty if there is none.
+    others can prepare rows alike; empty if there is none. `features` is the public map that made
+    rows of raw inputs, if one did.
     """
 
     declared: bool = False
     reads: tuple[str, ...] = ()
     columns: str = ""
+    features: FeatureMap | None = field(default=None, metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
         if isinstance(self.reads, str):  # tuple("abc") would be three
@@ -316,6 +354,13 @@ class Certificate:
             return RiskTarget.parse(self.model.settings.get("target", "")).words
         return ""
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the proof takes for granted, and what was taken for granted before it."""
+        proved = () if self.guarantee is None else self.guarantee.assumes
+        made = self.preprocessing.features
+        return proved if made is None else (*proved, made.assumes)
+
     def __str__(self) -> str:
         parts = [
             ("", _title(self)),
@@ -324,9 +369,8 @@ class Certificate:
             ("BEFORE THE TRAINING", _before(self)),
             ("WHAT IS NOT COVERED", (f"- {line}" for line in _not_covered(self))),
         ]
-        if self.guarantee is not None and self.guarantee.assumes:
-            assumes = (f"- {line}" for line in self.guarantee.assumes)
-            parts.append(("WHAT IT ASSUMES", assumes))
+        if self.guarantee is not None and self.assumes:
+            parts.append(("WHAT IT ASSUMES", (f"- {line}" for line in self.assumes)))
         return "\n\n".join(_paragraph(*part) for part in (*parts, ("THE RECORD", _record(self))))
 
     def to_json(self) -> str:
@@ -491,6 +535,11 @@ def _before(certificate: Certificate) -> Iterator[str]:
         yield "Preparation: declared to have read each row by itself alone"
     if before.columns:
         yield "Columns: by the public description in preprocessing.columns"
+    if (made := before.features) is not None:
+        digest = f"{made.name} (SHA-256 {made.sha256})"
+        yield f"Features: of each input by itself alone, by {digest}, then divided by their norm"
+        if made.unseen:
+            yield f"Features: the digest cannot cover parts that are {', '.join(made.unseen)}"
     norm = certificate.model.settings.get("data_norm")
     if norm is not None and certificate.method != "majority":
         yield f"Rows: {_rows_prepared(certificate, norm)}; predictions must do the same"

@@ -189,6 +189,8 @@ def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) 
         notes.append("It does not say whether anybody counted rows per person.")
     left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
+    if (made := certificate.preprocessing.features) is not None:
+        notes.append(f"It takes it that {made.assumes} (SHA-256 {made.sha256}).")
     if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
         notes.append(f"Note: the recorded numbers prove a smaller one, {rounded(proved.epsilon)}.")
     claim = f"epsilon <= {rounded(claimed.epsilon)} at delta = {rounded(claimed.delta)}"
