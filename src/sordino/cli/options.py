@@ -87,7 +87,7 @@ class RecordOptions:
         """The records, checked but not read; options about them mean nothing without --data."""
         about = (self.target, self.columns, self.classes, self.data_norm)
         if self.data is not None:
-            return Source(self.data, *about, self.data_dir, person, target_bounds)
+            return Source(self.data, *about, self.data_dir, person, target_bounds=target_bounds)
         if any(
             each is not None for each in (*about, person, target_bounds)
         ):  # a directory of raw files does no harm

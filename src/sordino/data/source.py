@@ -127,8 +127,8 @@ class Source:
     data_norm: float | None = None
     data_dir: str | None = None
     person: str | None = None
-    target_bounds: str | tuple[float, float] | None = None
     records: Given | None = field(default=None, repr=False, compare=False)
+    target_bounds: str | tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
