@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from sordino.assessment.run import assess
     from sordino.estimators import (
         PrivateHead,
+        PrivateLinearRegression,
         PrivateLinearSVC,
         PrivateLogisticRegression,
+        PrivateRidge,
         load,
         tune,
     )
@@ -36,8 +38,10 @@ __all__ = [
     "Observation",
     "PrivacyLeakWarning",
     "PrivateHead",
+    "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateRidge",
     "Relation",
     "__version__",
     "assess",
@@ -53,8 +57,10 @@ _HEAVY = {
     "Certificate": "release.certificate",
     "Ledger": "release.ledger",
     "PrivateHead": "estimators",
+    "PrivateLinearRegression": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
+    "PrivateRidge": "estimators",
     "assess": "assessment.run",
     "load": "estimators",
     "tune": "estimators",

@@ -61,6 +61,11 @@ def non_negative(name: str, value: float, hint: str = "", *, allow_infinite: boo
     return _number(name, value, hint, condition, lambda number: 0 <= number <= most)
 
 
+def number(name: str, value: float, hint: str = "") -> float:
+    """Return `value` as a float if it is finite."""
+    return _number(name, value, hint, "to be finite", math.isfinite)
+
+
 def fraction(name: str, value: float, hint: str = "", *, allow_zero: bool = False) -> float:
     """Return `value` as a float if it lies in (0, 1], or in [0, 1] with `allow_zero`."""
     if allow_zero:

@@ -121,6 +121,8 @@ class TestCanary:
         data = dataset()
         D, D_prime = pairs.canary(Dataset(data.X, np.linspace(0, 1, 200), norm_bound=2.0))
         assert (D.y[0], D_prime.y[0]) == (0, 1)
+        mapped = Dataset(data.X, np.linspace(-0.9, 0.7, 200), norm_bound=2.0)
+        assert [each.y[0] for each in pairs.canary(mapped)] == [-1, 1]
         np.testing.assert_array_equal(D.X[0], D_prime.X[0])
 
     def test_very_many_columns(self):

@@ -14,7 +14,7 @@ from sordino.data.catalogue.recipes import Recipe
 from sordino.data.sources import DataError, MissingFileError, RawFile
 from sordino.errors import InvalidArgument
 
-EMBEDDED = ("digits", "digits/binary", "breast-cancer")
+EMBEDDED = ("digits", "digits/binary", "breast-cancer", "diabetes")
 
 # v2, Table 1: training, validation and test size, d.
 TABLE_1 = {
@@ -108,6 +108,10 @@ def _check_promises(splits: sordino.data.Splits) -> None:
     assert {part.features for part in parts} == {recipe.features}
     assert splits.reads_private_data == recipe.reads_private_data
     assert {part.name for part in parts} == {recipe.name}
+    if recipe.target_bounds is not None:
+        low, high = recipe.target_bounds
+        assert all(low < part.y.min() < part.y.max() < high for part in parts)
+        return
     assert all(set(np.unique(part.y)) == set(np.unique(splits.train.y)) for part in parts)
 
 

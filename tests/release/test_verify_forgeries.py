@@ -20,7 +20,12 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from sordino import PrivateLinearSVC, PrivateLogisticRegression
+from sordino import (
+    PrivateLinearRegression,
+    PrivateLinearSVC,
+    PrivateLogisticRegression,
+    PrivateRidge,
+)
 from sordino.estimators import methods
 from sordino.estimators.model import KEPT_INSIDE
 from sordino.privacy import Relation
@@ -517,15 +522,20 @@ def test_whatever_is_fitted_is_verified(seed: int) -> None:
 
 
 def test_the_tables_are_those_of_the_estimators() -> None:
-    kinds = (PrivateLogisticRegression, PrivateLinearSVC)
+    regressions = (PrivateRidge, PrivateLinearRegression)
+    kinds = (PrivateLogisticRegression, PrivateLinearSVC, *regressions)
     assert {kind.__name__: kind._kind for kind in kinds} == settings.ESTIMATORS
     for kind in kinds:
         own = {"huber_width" if kind is PrivateLinearSVC else settings.MULTI_CLASS}
-        assert set(kind().get_params()) - set(KEPT_INSIDE) == {
-            *settings.GENERAL,
-            *settings.HOW,
-            *own,
-        }
+        names = {*settings.GENERAL, *settings.HOW, *own}
+        if kind in regressions:
+            names = {*settings.GENERAL, "target_bounds"} - {*settings.PREPARING}
+            names |= {name for each in settings.REGRESSION.values() for name in each.takes}
+        assert set(kind().get_params()) - set(KEPT_INSIDE) == names
+        assert settings.setting_names(kind.__name__) == names
+    for name, method in methods.REGRESSION.items():
+        if name != "none":
+            assert set(method.takes) - {"l2"} == set(settings.REGRESSION[name].takes)
     private = {name: each for name, each in methods.METHODS.items() if name in settings.METHODS}
     assert set(methods.METHODS) - set(private) == {"none", "majority"}
     for name, method in private.items():

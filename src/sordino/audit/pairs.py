@@ -391,7 +391,8 @@ def canary(
     ----------
     dataset
         With a norm bound, and class numbers for labels. (For targets that are none, or more than
-        100 classes, the record is not tilted: it has the label 0, and 1 in D'.)
+        100 classes, the record is not tilted: it has the label 0, and 1 in D'; or -1 and 1, where
+        targets are numbers in between, some below 0, as those of a regression are.)
     relation, slot
         See above.
     l2
@@ -551,7 +552,8 @@ def _extreme(
     elif np.issubdtype(found.dtype, np.integer) and len(found) <= 100:
         classes = [int(each) for each in found]
     else:
-        return norm * quiet, norm * quiet, (0, 1)
+        mapped = -1 <= found.min() < 0 and found.max() <= 1
+        return norm * quiet, norm * quiet, (-1, 1) if mapped else (0, 1)
     models = np.stack([_model(dataset, each, l2) for each in classes])
     models -= (models @ quiet)[:, None] * quiet
     tilted = [_tilted(models, classes, label, norm) for label in classes]

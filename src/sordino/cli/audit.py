@@ -148,13 +148,15 @@ class _Attacked(options.RecordOptions):
                 craft=self.neighbour.value,
             )
         assert source is not None
-        prepared = source.read()
+        promise = self._promise()
+        promise.check_target(source)
+        prepared = source.read(numbers=True)
         X, y = prepared.X, prepared.y
         X = X.iloc[: self.rows] if hasattr(X, "iloc") else X[: self.rows]
         prepared = replace(prepared, X=X, y=y[: self.rows])
         return target.of_estimator(
             f"{self.method} at epsilon {self.epsilon:g}, {self.model.value}, {self.data}",
-            self._promise().estimator(prepared),
+            promise.estimator(prepared),
             prepared,
             relation=relation,
             craft=self.neighbour.value,

@@ -37,6 +37,7 @@ class ModelName(StrEnum):
 
     LOGISTIC = "logistic"
     SVM = "svm"
+    RIDGE = "ridge"
 
 
 def option(panel: str | None, help: str, *names: str, **more: Any) -> Any:
@@ -82,19 +83,21 @@ class RecordOptions:
     data_norm: Annotated[float | None, _NORM] = None
     data_dir: DataDir = None
 
-    def source(self, person: str | None = None) -> Source | None:
+    def source(self, person: str | None = None, target_bounds: str | None = None) -> Source | None:
         """The records, checked but not read; options about them mean nothing without --data."""
         about = (self.target, self.columns, self.classes, self.data_norm)
         if self.data is not None:
-            return Source(self.data, *about, self.data_dir, person)
+            return Source(self.data, *about, self.data_dir, person, target_bounds=target_bounds)
         if any(
-            each is not None for each in (*about, person)
+            each is not None for each in (*about, person, target_bounds)
         ):  # a directory of raw files does no harm
             checks.fail_missing("--data NAME|FILE", "with options about it", LIST)
         return None
 
 
 PERSON = option(RECORDS, "Tells a file's persons apart, to count their rows.", metavar="COLUMN")
+_BOUNDS = "Public, of a target that is a number; --model ridge."
+TARGET_BOUNDS = option(RECORDS, _BOUNDS, metavar="LOW,HIGH")
 MODEL = option(PROMISE, "What is trained.")
 METHOD = option(PROMISE, "How; docs/release.md lists them. Default: auto.", show_default=False)
 L2_HELP = "Weight of (l2/2) ||w||^2."
@@ -224,21 +227,48 @@ class Promise(Promised):
             checks.fail("--public-rows", self.public_rows, f"to be left out for {self.relation}")
         from sordino.estimators import methods
 
-        promising = [name for name in methods.NAMES if name not in ("none", "majority")]
+        known = methods.NAMES
+        if self.model == ModelName.RIDGE:
+            known = ("auto", *methods.REGRESSION)
+        promising = [name for name in known if name not in methods.REFERENCES]
         checks.one_of("method", self.method, promising)
 
     def estimator(self, prepared: Prepared) -> Any:
         """The model to fit."""
-        from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
+        from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge
 
         names = {each.name for each in fields(Promised)}
         settings = {name: value for name, value in asdict(self).items() if name not in names}
         promised = self.promised
         asked = "epsilon" if isinstance(promised, float) else "target"
         settings[asked] = promised if asked == "epsilon" else str(promised)
-        svm = settings.pop("model") == ModelName.SVM
-        settings |= {"data_norm": prepared.data_norm, "classes": prepared.classes}
+        model = settings.pop("model")
+        settings["data_norm"] = prepared.data_norm
+        if model == ModelName.RIDGE:
+            return PrivateRidge(**settings, target_bounds=prepared.target_bounds)
+        settings["classes"] = prepared.classes
+        svm = model == ModelName.SVM
         return (PrivateLinearSVC if svm else PrivateLogisticRegression)(**settings)
+
+    def check_target(self, source: Source) -> None:
+        """Refuse a model of numbers for classes, and the other way round, before anything is read.
+
+        Raises
+        ------
+        InvalidArgument
+            With what to pass.
+        """
+        bounds = source.bounds
+        if self.model == ModelName.RIDGE and bounds is None:
+            if not source.is_file:
+                checks.fail(
+                    "--model", "ridge", f"not to be given for {source.data}: it has classes"
+                )
+            hint = "Or write bounds = [LOW, HIGH] beside the target in --columns."
+            checks.fail_missing("--target-bounds LOW,HIGH", "for --model ridge", hint)
+        if self.model != ModelName.RIDGE and bounds is not None:
+            hint = "Its target is a number between bounds."
+            checks.fail("--model", self.model.value, f"to be ridge for {source.data}", hint)
 
     def ledger(self, path: str | None, dataset: str | None) -> Ledger | None:
         """The budget that is charged, if one is named."""

@@ -33,6 +33,7 @@ def release(
     records: RecordOptions,
     promise: Promise,
     person: Annotated[str | None, options.PERSON] = None,
+    target_bounds: Annotated[str | None, options.TARGET_BOUNDS] = None,
     out: Annotated[str | None, option(OUTPUT, "Bundle, a new directory.", metavar="DIR")] = None,
     tuning: Annotated[_TuningName, option(PROMISE, "Tried on the records.")] = _TuningName.NONE,
     ledger: options.LedgerFile = None,
@@ -55,6 +56,9 @@ def release(
     `sordino release --data breast-cancer --advantage 0.05 --out model` promises that nobody guesses
     membership more than 0.05 better than by chance; epsilon follows.
 
+    `sordino release --data wages.csv --target wage --target-bounds 0,200 --model ridge --epsilon 1
+    --out model` predicts a number; values beyond the bounds count as the nearer one.
+
     `sordino data describe patients.csv --target ill > columns.toml`, edit that, and then
     `sordino release --data patients.csv --columns columns.toml --epsilon 1 --out model
     --ledger budgets.db --dataset patients-2026`
@@ -65,15 +69,16 @@ def release(
         checks.fail_missing("--out DIR", "", "Or pass --dry-run.")
     place = None if out is None else bundle.check_target(out, "--out")
     sign = _signer(sign_with)
-    source = records.source(person)
+    source = records.source(person, target_bounds)
     if source is None:
         checks.fail_missing("--data NAME|FILE", "", options.LIST)
+    promise.check_target(source)
     from sordino.assessment import history
 
     console = terminal.errors()
     with terminal.plain_warnings(console), promise.ledger(ledger, dataset) or nullcontext() as book:
         with busy(console, f"Reading {source.data}"):
-            prepared = source.read(persons=True)
+            prepared = source.read(persons=True, numbers=True)
         history.warn(source)
         estimator = promise.estimator(prepared)
         if dry_run:
@@ -96,7 +101,8 @@ def release(
         for note in (*prepared.notes, *about):
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
-            accuracy = f"accuracy {estimator.score(test.X, test.y):.4f}"
+            what = "accuracy" if prepared.target_bounds is None else "R^2"
+            accuracy = f"{what} {estimator.score(test.X, test.y):.4f}"
             line(console, f"INTERNAL, not covered: {accuracy} on {test.rows:,} held-out rows.")
         if book is not None:
             line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")

@@ -128,6 +128,12 @@ class Cells:
             self._refuse_target(f"has none of the classes in row {self.row(places < 0)}", hint)
         return spelled(classes)[places]
 
+    def targets(self) -> Floats:
+        """One number a row, where a number is predicted."""
+        if self.missing.any():
+            self._refuse_target(f"has no number in row {self.row(self.missing)}", "Drop the row.")
+        return self.numbers.astype(np.float64)
+
     def row(self, bad: npt.NDArray[np.bool_]) -> int:
         """The first of these rows, as people count: from 1, below the header."""
         return self.before + int(np.argmax(bad)) + 1

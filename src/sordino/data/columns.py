@@ -13,6 +13,8 @@ release that uses them leaks nothing through them. They are kept in a TOML file:
     [columns.sex]
     levels = ["Female", "Male"]
 
+A target that is a number has ``bounds = [0, 400]`` beside it instead of classes.
+
 The order of the columns is part of the description: rows are prepared in it, whatever the order in
 a file. `read_from_data = true` says that all this is a draft which was read off the rows.
 """
@@ -91,6 +93,8 @@ class Columns:
     person
         Name of the column that tells persons apart, so that their rows can be counted; nothing is
         learned from it.
+    bounds
+        Of a target that is a number, low and high, instead of classes.
     """
 
     target: str | None = None
@@ -98,8 +102,12 @@ class Columns:
     columns: Mapping[str, Column] = field(default_factory=dict)
     read_from_data: bool = False
     person: str | None = None
+    bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.bounds is not None and self.classes is not None:
+            hint = "A target is a number within bounds, or one of the classes."
+            checks.fail("bounds", "[...]", "or classes, not both", hint)
         if self.target is not None and self.target in self.columns:
             checks.fail("columns", self.target, *NOT_THE_TARGET)
         if self.person is None:
@@ -124,7 +132,7 @@ class Columns:
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise InvalidArgument(f"The description is not valid TOML: {error}.") from None
         for key in given:
-            keys = ("read_from_data", "target", "classes", "person", "columns")
+            keys = ("read_from_data", "target", "classes", "bounds", "person", "columns")
             checks.one_of("key of the description", key, keys)
         target, person = given.get("target"), given.get("person")
         for key, value in (("target", target), ("person", person)):
@@ -145,6 +153,7 @@ class Columns:
             },
             draft,
             person,
+            None if given.get("bounds") is None else _bounds("target", given["bounds"]),
         )
 
     def to_toml(self, heading: str = "", remarks: Mapping[str, str] | None = None) -> str:
@@ -163,6 +172,7 @@ class Columns:
         lines += _comment(remarks.get(self.target or "", ""))
         lines += [f"target = {_value(self.target)}"] if self.target is not None else []
         lines += [f"classes = {_listed(self.classes)}"] if self.classes is not None else []
+        lines += [f"bounds = {_listed(self.bounds)}"] if self.bounds is not None else []
         lines += _comment(_DRAFT_PERSON) if self.read_from_data and self.person else []
         lines += [f"person = {_value(self.person)}"] if self.person is not None else []
         for name, column in self.columns.items():

@@ -33,6 +33,7 @@ Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]
 READS = {
     "ranges": "minimum and maximum of every column of the training rows",
     "levels": "levels of the categorical columns of the training rows",
+    "standard": "mean and sum of squares of every column, by the publisher",
     "directions": "mean and principal directions of the training rows",
 }
 """What a preparation may read from private rows, in words."""

@@ -33,7 +33,7 @@ _ADVICE_IN_MEMORY = {
     "all": "Pass columns=, a public description of the columns",
 }
 _TEN_DIGITS = ("digits", "mnist")
-"""Datasets with ten classes; all others have two."""
+"""Datasets with ten classes; all others have two, or a number."""
 _NOT_COUNTED = (
     "Rows per person are not counted here: neighbouring datasets differ in one row, not in all "
     "rows of one person."
@@ -54,6 +54,8 @@ class Prepared:
         Rows and labels.
     classes
         The labels there can be; None if nobody said, and the labels themselves must tell.
+    target_bounds
+        Of a target that is a number, low and high; then there are no classes.
     data_norm
         Public bound on a row's norm, the intercept's 1 included.
     reads_private_data
@@ -83,6 +85,7 @@ class Prepared:
     test: Dataset | None = None
     advice: str = ""
     persons: Persons | None = None
+    target_bounds: tuple[float, float] | None = None
     declared: bool = True
 
     def take(self, places: Ints) -> Self:
@@ -111,6 +114,8 @@ class Source:
         Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
     person
         Of a file: the column that tells persons apart, unless the description names it.
+    target_bounds
+        Of a file whose target is a number: what it lies between, as "0,400".
     records
         Instead of a file, what is in memory; `data` only says so then.
     """
@@ -123,6 +128,7 @@ class Source:
     data_dir: str | None = None
     person: str | None = None
     records: Given | None = field(default=None, repr=False, compare=False)
+    target_bounds: str | tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
@@ -167,7 +173,7 @@ class Source:
             raise InvalidArgument(f"{error} {files}", "data") from None
         columns = self.columns if isinstance(self.columns, str | None) else "[...]"
         given = {"target": self.target, "columns": columns, "classes": self.classes}
-        given["person"] = self.person
+        given |= {"person": self.person, "target-bounds": self.target_bounds}
         for option, value in given.items():
             if value is not None:
                 checks.fail(f"--{option}", value, f"to be left out for {name}")
@@ -180,6 +186,14 @@ class Source:
         if isinstance(known, str):
             known = Columns.from_file(known)
         known = known.with_person(self.person)
+        if self.target_bounds is not None:
+            if known.bounds is not None:
+                where = f"to be left out: {self._where} has them"
+                checks.fail("--target-bounds", "[...]", where)
+            given_bounds = self.target_bounds
+            if isinstance(given_bounds, str):
+                given_bounds = listed_bounds(given_bounds)
+            known = replace(known, bounds=given_bounds)
         if self.classes is None:
             return known
         if known.classes is not None:
@@ -193,7 +207,24 @@ class Source:
         """What describes the columns."""
         return self.columns if isinstance(self.columns, str) else "The study"
 
-    def read(self, *, persons: bool = False, secret: bytes | None = None) -> Prepared:
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Public bounds of a target that is a number; None of classes."""
+        if self.is_file or self.records is not None:
+            return self.described().bounds
+        from sordino.data.catalogue.recipes import recipe
+
+        return recipe(self.data).target_bounds
+
+    def refuse_numbers(self) -> None:
+        """Refuse a target that is a number, for those who take classes alone."""
+        if self.bounds is not None:
+            hint = "Numbers are predicted by `sordino release --model ridge`."
+            checks.fail("target", "[a number]", "to be one of some classes here", hint)
+
+    def read(
+        self, *, persons: bool = False, secret: bytes | None = None, numbers: bool = False
+    ) -> Prepared:
         """Read and prepare the records; what that takes from them is warned about.
 
         Parameters
@@ -203,7 +234,11 @@ class Source:
             tells persons apart, that is warned about.
         secret
             Of the draws about persons; None takes a new one.
+        numbers
+            Whether the caller can do with a target that is a number; else that is refused.
         """
+        if not numbers:
+            self.refuse_numbers()
         if self.records is None and not self.is_file:
             return self._read_named()
         if self.records is not None and self.records.table is None:
@@ -230,14 +265,15 @@ class Source:
             if self.columns is None:  # what to type, where describing the column would help
                 where = f"Draft one: {self._describe(known)}, and pass --columns columns.toml."
             raise DataError(f"{error} {where}") from None
-        if table.classes is None:
+        if table.classes is None and known.bounds is None:
             labels = len(set(table.y.tolist()))
             if labels > 10 and 2 * labels > len(table.y):
                 why = "is the target and has hardly a label twice (an identifier?)"
                 raise Unusable(str(self.target or known.target), why, "")
         norm = 1.0 if self.data_norm is None else self.data_norm
         # What was read off the rows is not published: only that it was.
-        public = not table.reads_private_data and table.classes is not None
+        said = table.classes is not None or known.bounds is not None
+        public = not table.reads_private_data and said
         return Prepared(
             # With names, so that a certificate tells which weight belongs to what.
             marked(pd.DataFrame(table.X, columns=list(table.feature_names), copy=False)),
@@ -251,6 +287,7 @@ class Source:
             persons=Persons(table.persons, secret or new_secret())
             if persons and table.persons is not None
             else None,
+            target_bounds=known.bounds,
         )
 
     def _describe(self, known: Columns) -> str:
@@ -299,7 +336,10 @@ class Source:
             warnings.warn(f"Not private: {self.data} read the {what}.", PrivacyLeakWarning, 2)
         classes = list(range(10 if splits.recipe.name in _TEN_DIGITS else 2))
         notes = () if self.data_norm is None else (_clipping(norm),)
-        return Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+        found = Prepared(train.X, train.y, classes, norm, reads, notes, test=splits.test)
+        if self.bounds is None:
+            return found
+        return replace(found, classes=None, target_bounds=self.bounds)
 
 
 def held_out(prepared: Prepared, percent: int = 20) -> tuple[Prepared, Any, Any]:
@@ -345,6 +385,17 @@ def names_file(data: str, directory: str = "") -> bool:
 
 def _clipping(norm: float) -> str:
     return f"rows longer than {norm:g}, the intercept's 1 included, are scaled down to that norm"
+
+
+def listed_bounds(listed: str) -> tuple[float, float]:
+    """The bounds of a list with a comma."""
+    try:
+        low, high = (float(word) for word in listed.split(","))
+    except ValueError:
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        checks.fail("--target-bounds", listed, "to be LOW,HIGH, two numbers such as 0,400")
+    return low, high
 
 
 def listed_classes(listed: str) -> tuple[Label, ...]:

@@ -63,7 +63,8 @@ class UserTable:
     X
         One row a record; every entry in [0, 1].
     y
-        Labels, as the file has them: words or numbers.
+        Labels, as the file has them: words or numbers. Where the description has bounds of the
+        target, numbers, also beyond them.
     feature_names
         Names of the columns of `X`: "age", "sex=Female"; "column 3" or "column 3#1" of a column
         that nobody declared public, since a certificate publishes the names.
@@ -128,7 +129,8 @@ def read(
             name: Cells(frames.column_name(name, names, public), frame[name])
             for name in frame.columns
         }
-        y = cells.pop(target).labels(known.classes)
+        predicted = cells.pop(target)
+        y = predicted.labels(known.classes) if known.bounds is None else predicted.targets()
         persons = None if person is None else cells.pop(person).persons()
         inferred = {name: cells[name].inferred() for name in cells if name not in known.columns}
         for name, column in inferred.items():
@@ -148,6 +150,7 @@ def read(
         parts = [*_reads(known.columns, names)]
         parts += ["which columns are left out"] if known.ignored else []
         parts += ["which classes there are"] if known.classes is not None else []
+        parts += ["bounds of the target"] if known.bounds is not None else []
         parts += ["which column tells persons apart"] if known.person is not None else []
         source = "drafted from the rows by `sordino data describe` and not declared public"
         reads = (*([f"{', '.join(parts)}: {source}"] if parts else []), *reads)

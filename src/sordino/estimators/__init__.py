@@ -2,6 +2,7 @@
 
 from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.head import PrivateHead
+from sordino.estimators.regression import PrivateLinearRegression, PrivateRidge
 from sordino.estimators.saved import load
 from sordino.estimators.tuning import tune
 from sordino.models.edges import OrientedEdges
@@ -9,8 +10,10 @@ from sordino.models.edges import OrientedEdges
 __all__ = [
     "OrientedEdges",
     "PrivateHead",
+    "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivateRidge",
     "load",
     "tune",
 ]

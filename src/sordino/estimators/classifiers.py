@@ -5,21 +5,58 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from sordino import checks
-from sordino.estimators import inputs, tables
+from sordino.estimators import inputs, methods, tables
+from sordino.estimators.fit import PlannedFit
 from sordino.estimators.inputs import unquoted
+from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.model import PrivateLinearModel
 from sordino.privacy import Relation
+from sordino.release.certificate import CLASSES_READ, Model
 from sordino.types import Array
 
 
 class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Fit a linear model of bounded rows and release it, once, under a proved guarantee."""
+
+    _methods = methods.NAMES
+    classes_: Array
+    coef_: Array
+    intercept_: Array
+
+    # Labels -------------------------------------------------------------------------------
+
+    def _check_targets(self, y: Any) -> Array:
+        labels: Array = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        return labels
+
+    def _codes_of(self, y: Array) -> tuple[Array, npt.NDArray[Any]]:
+        """The classes, and the place of each label among them."""
+        if self.classes is not None:
+            classes = inputs.public_classes(self.classes)
+            return classes, inputs.class_codes(y, classes)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class")
+        warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
+        return classes, codes.astype(np.int64)
+
+    def _read_off(self) -> tuple[str, ...]:
+        return () if self.classes is not None else (CLASSES_READ,)
+
+    def _keep_weights(self, planned: PlannedFit, coef: Array, intercept: Array) -> None:
+        self.classes_, self.coef_, self.intercept_ = planned.classes, coef, intercept
+
+    def _restore(self, model: Model, coef: Array, intercept: Array) -> None:
+        self.classes_, self.coef_, self.intercept_ = model.classes(), coef, intercept
 
     # Predicting ---------------------------------------------------------------------------
 

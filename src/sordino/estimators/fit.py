@@ -30,7 +30,7 @@ from sordino.privacy import Relation
 from sordino.proofs import Proof
 from sordino.proofs.prepared import SumRelease
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import check_settings
+from sordino.proofs.settings import LEAST_SQUARES, check_settings
 from sordino.randomness import Name, SeededStreams, Streams
 from sordino.release.certificate import DatasetFacts, new_salt, salted
 from sordino.release.ledger import Charge, Entry, Ledger, LedgerError, current, new_id
@@ -115,6 +115,11 @@ class Task:
     def curvature(self) -> float:
         """Largest second derivative of the loss along its scores."""
         return self.objective_with(self.l2).curvature
+
+    @property
+    def regression(self) -> bool:
+        """Whether a number is predicted: targets lie in [-1, 1], and the loss is their squares."""
+        return self.kind == LEAST_SQUARES
 
     @property
     def private(self) -> bool:
@@ -313,11 +318,12 @@ class FitRecords:
     """Rows within the norm bound, the intercept's column last, and class numbers.
 
     One problem if there are two classes (is it the second?), else one a class (is it this one?);
-    or all classes at once, for a softmax.
+    or all classes at once, for a softmax. Without classes it is a regression, and `codes` are the
+    targets, in [-1, 1].
     """
 
     X: Array
-    codes: npt.NDArray[np.int64]
+    codes: npt.NDArray[Any]
     classes: int
     norm: float
 
@@ -325,7 +331,7 @@ class FitRecords:
     def of(
         cls,
         X: Array,
-        codes: npt.NDArray[np.int64],
+        codes: npt.NDArray[Any],
         classes: int,
         norm: float,
         intercept: bool,
@@ -338,11 +344,13 @@ class FitRecords:
 
     @property
     def problems(self) -> int:
-        """Binary problems."""
-        return 1 if self.classes == 2 else self.classes
+        """Binary problems, or the one of regression."""
+        return 1 if self.classes in (0, 2) else self.classes
 
-    def labels(self, problem: int) -> npt.NDArray[np.int64]:
-        """0 or 1 for each record of one problem."""
+    def labels(self, problem: int) -> npt.NDArray[Any]:
+        """0 or 1 for each record of one problem; the targets of a regression."""
+        if self.classes == 0:
+            return self.codes
         return np.asarray(self.codes == (1 if self.classes == 2 else problem), dtype=np.int64)
 
     def dataset(self, problem: int | None) -> Dataset:
@@ -486,7 +494,7 @@ class PlannedFit:
         return content_digest(self.X, self.records.codes, self.classes)
 
 
-def content_digest(X: Array, codes: npt.NDArray[np.int64], classes: Array) -> str:
+def content_digest(X: Array, codes: npt.NDArray[Any], classes: Array) -> str:
     """SHA-256 of rows and labels: stays inside."""
     labels = [str(label) for label in classes]
     digest = hashlib.sha256(repr((X.dtype.str, X.shape, labels)).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers as numbers_of
 import re
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from sordino.data.dataset import row_norms
 from sordino.data.frames import is_number, strange
 from sordino.data.persons import Persons
 from sordino.errors import InvalidArgument, printable, without_cells
-from sordino.types import Array
+from sordino.types import Array, Floats
 
 _HARMLESS = re.compile(
     r"""
@@ -127,6 +128,25 @@ def check_finite(X: Array) -> None:
         row = int(bad[0])
         what = "NaN" if np.isnan(X[row]).any() else "inf"
         checks.fail("X", f"[row {row} has {what}]", "to hold no NaN or inf", "Fill or drop them.")
+
+
+def targets(y: Array) -> Floats:
+    """Numbers to predict as float64, or a refusal that names the first row without one."""
+    if y.dtype.kind not in "buif":
+        known = np.array([_is_a_number(each) for each in y])
+        if not known.all():
+            what = f"[row {int(np.argmin(known))} has none]"
+            checks.fail("y", what, "to be a number a row", "A regression predicts numbers.")
+    found = y.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(found))
+    if len(bad):
+        what = "NaN" if np.isnan(found[bad[0]]) else "inf"
+        checks.fail("y", f"[row {bad[0]} has {what}]", "to hold no NaN or inf", "Drop the rows.")
+    return found
+
+
+def _is_a_number(value: Any) -> bool:
+    return isinstance(value, numbers_of.Real | np.number)
 
 
 def persons(given: Any, rows: int | None = None) -> Persons:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -14,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sordino import checks
@@ -47,9 +47,9 @@ from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_d
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.release import bundle
 from sordino.release.certificate import (
-    CLASSES_READ,
     FITTED_INSIDE,
     STEPS_FITTED,
     Certificate,
@@ -81,7 +81,7 @@ def _covers_softmax(method: str) -> bool:
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Fit a linear model of bounded rows and release it, once, under a proved guarantee.
 
-    Subclasses name the loss; their docstrings list the parameters.
+    Subclasses name the loss, and say what is predicted; their docstrings list the parameters.
     """
 
     _kind: str
@@ -102,9 +102,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     max_rows_per_person: int
     public_rows: int | None
     random_state: Any
-    classes_: Array
-    coef_: Array
-    intercept_: Array
+    coef_: Any
+    intercept_: Any
     privacy_: Guarantee | None
     certificate_: Certificate
     _scaling: Scaling
@@ -162,7 +161,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Rows: an array, a sparse matrix (made dense), or a pandas or polars table of numbers.
             Rows longer than `data_norm` are scaled down to it, each on its own.
         y
-            Labels.
+            A label for each row, or a number.
         persons
             Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
             drawn by the operating system, and the certificate says that somebody counted.
@@ -170,8 +169,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
-            With `coef_`, `intercept_`, `classes_`, `privacy_`, `sigma_`, `noise_`, `method_`,
-            `settings_`, `certificate_`.
+            With `coef_`, `intercept_`, `privacy_`, `sigma_`, `noise_`, `method_`, `settings_`,
+            `certificate_`; classifiers have `classes_`.
 
         Raises
         ------
@@ -218,7 +217,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self._check_promise()
         with unquoted(X, y):
             X, y = self._check_records(X, y)
-            classes, codes = self._classes_of(y)
+            classes, codes = self._codes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
         digest = ""
         if persons is not None:
@@ -233,8 +232,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             task, records, coordinates = self._prepared(asked, task, records, coordinates, X)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, task.start_norm(start), self._target())
-        leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
-        leaks += large_delta(task.delta, task.rows)
+        leaks = (*self._read_off(), *large_delta(task.delta, task.rows))
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
@@ -255,7 +253,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _train(self, planned: PlannedFit) -> tuple[Array, Randomness]:
         """Weights before the release's noise, and what that is drawn from."""
         randomness, plan = self._randomness(), planned.plan
-        method, records = methods.METHODS[plan.method], planned.records
+        method, records = methods.methods_for(plan.task)[plan.method], planned.records
         self._coordinates = planned.coordinates
         if plan.task.prepared is not None and plan.task.prepared.private:
             assert planned.coordinates is not None
@@ -271,8 +269,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if not private:
             why = "epsilon is infinite" if not plan.task.private else f"method={plan.method!r}"
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
-        # Where the release adds nothing itself, the noise is that of the training.
+        # Where the training adds noise step by step, it is from another source.
         inside, within = plan.noise_inside, private and not plan.scale > 0
+        within = within and not isinstance(plan.evidence, StatisticsEvidence)
         return release(
             weights,
             proof=planned.proof,
@@ -286,11 +285,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _keep(self, planned: PlannedFit, released: Release, payment: Payment | None) -> None:
         """The released model; without a payment it is a candidate of `tune`, and may not leave."""
         plan, value = planned.plan, released.value
-        self.classes_ = planned.classes
-        self.coef_ = value[:, :-1].copy() if self.fit_intercept else value.copy()
-        self.intercept_ = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
+        coef = value[:, :-1].copy() if self.fit_intercept else value.copy()
+        intercept = value[:, -1].copy() if self.fit_intercept else np.zeros(len(value))
         if plan.method == methods.Majority.name:
-            self.intercept_ = methods.Majority.intercepts(planned.records)
+            intercept = methods.Majority.intercepts(planned.records)
+        self._keep_weights(planned, coef, intercept)
         self.privacy_ = None if planned.why_none or payment is None else released.guarantee
         self.sigma_ = plan.sigma
         self.noise_ = released.noise if plan.proof is not None else "none"
@@ -303,6 +302,14 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             self.settings_["batch_size"] = plan.spec.batch_size
         if payment is not None:
             self.certificate_ = self._certificate(planned, payment)
+
+    @abstractmethod
+    def _keep_weights(self, planned: PlannedFit, coef: Array, intercept: Array) -> None:
+        """Set `coef_` and `intercept_` to the released weights, and what predictions need."""
+
+    @abstractmethod
+    def _restore(self, model: Model, coef: Array, intercept: Array) -> None:
+        """Set what `_keep_weights` had set, from a bundle that was verified."""
 
     def _scaled_as(self) -> Scaling:
         """How rows were scaled for the training; kept, since parameters may change after it."""
@@ -392,7 +399,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
-        checks.one_of("method", self.method, methods.NAMES)
+        checks.one_of("method", self.method, self._methods)
         if self.multi_class is not None:
             ways = ("auto", "softmax", "one-vs-rest")
             checks.one_of("multi_class", self.multi_class, ways)
@@ -427,20 +434,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         inputs.check_names(getattr(self, "feature_names_in_", None))
         X = X.toarray() if hasattr(X, "toarray") else X
         inputs.check_finite(X)
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        return X, y
+        return X, self._check_targets(y)
 
-    def _classes_of(self, y: Array) -> tuple[Array, npt.NDArray[np.int64]]:
-        """The classes, and the place of each label among them."""
-        if self.classes is not None:
-            classes = inputs.public_classes(self.classes)
-            return classes, inputs.class_codes(y, classes)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            checks.fail("y", f"[{len(y)} labels]", "to hold more than one class")
-        warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
-        return classes, codes.astype(np.int64)
+    _methods: Collection[str]
+    """What `method` may be."""
+
+    @abstractmethod
+    def _check_targets(self, y: Any) -> Array:
+        """One label or number a row, or a refusal."""
+
+    @abstractmethod
+    def _codes_of(self, y: Array) -> tuple[Array, npt.NDArray[Any]]:
+        """The classes, and the place of each label among them; or none, and targets in [-1, 1]."""
+
+    def _read_off(self) -> tuple[str, ...]:
+        """What is read off the labels, in words; no guarantee covers it."""
+        return ()
 
     def _norm(self, X: Array, coordinates: Coordinates | None = None) -> float:
         if (public := self._public_norm()) is not None:
@@ -487,7 +496,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, task: Task, start_norm: float, target: RiskTarget | None = None) -> FitPlan:
         """How the task is done; with a target, its epsilon is not used but found."""
-        given = Settings(**{name: getattr(self, name) for name in HOW})
+        given = Settings(**{name: getattr(self, name, None) for name in HOW})
         how = self.method, task, given, start_norm
         starts = self.initial_weights is not None
         if target is not None:
@@ -514,9 +523,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         evidence, tuning = chosen or alone
         promised = self.privacy_ is not None
         kept = evidence if promised else None
-        weights = self._weights_file()
         return Certificate(
-            model=self._described(self.classes_, weights),
+            model=self._described(planned.classes, self._weights_file()),
             guarantee=self.privacy_,
             why_none="" if promised else planned.why_none,
             method=self.method_,
@@ -530,7 +538,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _described(self, classes: Array, weights: bytes = b"") -> Model:
         """The model's part of the certificate; without weights only to see if there can be one."""
-        labels, label_type = plain_labels(classes)
+        labels, label_type = plain_labels(classes) if len(classes) else ((), "float")
         names = getattr(self, "feature_names_in_", None)
         settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
         settings[MULTI_CLASS] = None  # where it matters
@@ -539,11 +547,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         elif len(labels) > 2 and self.multi_class == "one-vs-rest":
             settings[MULTI_CLASS] = "one-vs-rest"
         settings["data_norm"] = self._written_norm()
-        settings["bounds"] = None if self.bounds is None else PUBLIC
-        for name in ("center", "scale"):  # arrays are in the model's file
+        if "bounds" in settings:
+            settings["bounds"] = None if self.bounds is None else PUBLIC
+        for name in settings.keys() & {"center", "scale"}:  # arrays are in the model's file
             how = preparation.chosen(name, settings[name])
             settings[name] = None if how == AUTO else how
-        for name in WRITTEN_IF_GIVEN:
+        for name in settings.keys() & set(WRITTEN_IF_GIVEN):
             if settings[name] is None:
                 del settings[name]
         settings["relation"] = self._relation().value  # however it was spelled
@@ -568,7 +577,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """The model's file: the weights, and by what numbers rows are prepared."""
         prepared = self._scaling.prepared
         arrays = {} if prepared is None else prepared.arrays
-        return bundle.weights_file(self.coef_, self.intercept_, arrays)
+        weights = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        return bundle.weights_file(*weights, arrays)
 
     def declare(
         self,

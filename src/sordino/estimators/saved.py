@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sordino.errors import printable
-from sordino.estimators.classifiers import (
-    PrivateLinearClassifier,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-)
+from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
+from sordino.estimators.model import PrivateLinearModel
 from sordino.estimators.preparation import Coordinates
+from sordino.estimators.regression import PrivateLinearRegression, PrivateRidge
 from sordino.proofs.settings import MULTI_CLASS, PREPARING, PUBLIC
 from sordino.release import bundle
 from sordino.release.certificate import (
@@ -25,11 +25,11 @@ from sordino.release.signature import load_public
 from sordino.release.verify import verify
 
 _Pathlike = str | os.PathLike[str]
+_MADE = PrivateLinearSVC, PrivateLogisticRegression, PrivateRidge, PrivateLinearRegression
+_KINDS: dict[str, Callable[..., PrivateLinearModel]] = {each.__name__: each for each in _MADE}
 
 
-def load(
-    directory: _Pathlike, *, key: _Pathlike | None = None, on_features: bool = False
-) -> PrivateLinearClassifier:
+def load(directory: _Pathlike, *, key: _Pathlike | None = None, on_features: bool = False) -> Any:
     """Read a saved model, ready to predict.
 
     The digest of the weights is checked and the guarantee computed again from the certificate's
@@ -67,13 +67,11 @@ def load(
     if norm is not None and not (type(norm) in (int, float) and 0 < norm < math.inf):
         raise CertificateError("The certificate's data_norm is no number above 0.")
     # What is not named scales no row. `verify` knows estimator and settings.
-    kinds = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
-    model: PrivateLinearClassifier = kinds[described.estimator](data_norm=None)
+    model: PrivateLinearModel = _KINDS[described.estimator](data_norm=None)
     for name, value in described.settings.items():
         if name not in PREPARING or value != PUBLIC:  # these are in the model's file
             setattr(model, name, math.inf if value == "inf" else value)
-    model.classes_ = described.classes()
-    model.coef_, model.intercept_ = files.coef, files.intercept
+    model._restore(described, files.coef, files.intercept)
     model.n_features_in_ = described.features
     if described.feature_names is not None:
         model.feature_names_in_ = np.array(described.feature_names, dtype=object)

@@ -7,7 +7,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.base import clone
 
@@ -16,8 +16,8 @@ from sordino.accounting.profile import Profile
 from sordino.accounting.selection import draw_runs, repeat_and_select
 from sordino.errors import NotApplicable
 from sordino.estimators import inputs
-from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import SENT, Payment, PlannedFit
+from sordino.estimators.model import PrivateLinearModel
 from sordino.proofs.evidence import SelectionEvidence
 from sordino.release.certificate import Tuning
 from sordino.release.ledger import Charge
@@ -25,21 +25,21 @@ from sordino.release.mechanism import ReleaseRefused
 
 _TRIES, _CLOSE = 12, 0.99
 """Epsilons of one training tried until the whole costs 99 % of what may be spent."""
-_Score = Callable[[PrivateLinearClassifier], float]
+_Model = TypeVar("_Model", bound=PrivateLinearModel)
 
 
 def tune(
-    candidates: Sequence[PrivateLinearClassifier],
+    candidates: Sequence[_Model],
     X: Any,
     y: Any,
     *,
-    score: _Score,
+    score: Callable[[_Model], float],
     epsilon: float,
     delta: float | None = None,
     mean_runs: float = 10.0,
     shape: float = math.inf,
     persons: Any = None,
-) -> PrivateLinearClassifier:
+) -> _Model:
     """Fit candidates a random number of times and release the best, under one budget.
 
     Papernot & Steinke 2022 ("Hyperparameter tuning with Renyi differential privacy"): if the number
@@ -70,7 +70,7 @@ def tune(
 
     Returns
     -------
-    PrivateLinearClassifier
+    PrivateLinearModel
         A fitted clone of one candidate; `certificate_` and `privacy_` are those of the whole.
 
     Raises
@@ -98,7 +98,7 @@ def tune(
     if not given:
         checks.fail("candidates", "[]", "to hold at least one estimator", hint)
     for each in given:
-        if not isinstance(each, PrivateLinearClassifier):
+        if not isinstance(each, PrivateLinearModel):
             checks.fail("candidates", f"[{type(each).__name__}, ...]", "to be estimators", hint)
         if each.random_state is not None:
             checks.fail("random_state", each.random_state, "None in every candidate")
@@ -115,6 +115,7 @@ def tune(
     payment = Payment.of(sent, runs.charge)
     # Recorded first: `score` is given every model, and nobody knows what it does with them.
     with payment.recorded() as entry:
+        model: _Model
         chosen, model = runs.best(score)
         evidence, fit = runs.evidence(chosen), runs.fits[chosen]
         # What any of them read counts: the list of candidates is published with its numbers.
@@ -144,7 +145,7 @@ class _Candidates:
     `mean` and `shape` are those of the random number of trainings.
     """
 
-    models: tuple[PrivateLinearClassifier, ...]
+    models: tuple[Any, ...]
     fits: tuple[PlannedFit, ...]
     mean: float
     shape: float
@@ -191,10 +192,10 @@ class _Candidates:
         alone = self.fits[0].charge(f"the best of {len(self.fits)} candidates")
         return replace(alone, profile=profile, epsilon=profile.epsilon(self.delta))
 
-    def best(self, score: _Score) -> tuple[int, PrivateLinearClassifier]:
+    def best(self, score: Callable[[Any], float]) -> tuple[int, Any]:
         """Train as often as chance says, each time a candidate by chance; keep the best."""
         chance = secrets.SystemRandom()
-        kept: tuple[float, bytes, int, PrivateLinearClassifier] | None = None
+        kept: tuple[float, bytes, int, Any] | None = None
         for _ in range(draw_runs(self.mean, self.shape, chance.random)):
             chosen = chance.randrange(len(self.fits))
             model = copy.copy(self.models[chosen])  # it knows the columns already
@@ -204,7 +205,7 @@ class _Candidates:
             if math.isnan(points):
                 checks.fail("score", points, "to be a number for every model")
             # Equal scores are told apart by the weights: the theorem asks for one order of all.
-            rank = points, model.coef_.tobytes() + model.intercept_.tobytes()
+            rank = points, model._weights_file()
             if kept is None or rank > kept[:2]:
                 kept = *rank, chosen, model
         if kept is None:

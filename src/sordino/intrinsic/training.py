@@ -69,6 +69,7 @@ class Training:
         from sordino.data import Dataset, load, preprocess
         from sordino.errors import PrivacyLeakWarning
 
+        source.refuse_numbers()
         if not source.is_file:
             if source.data_norm is not None:
                 checks.fail("--data-norm", source.data_norm, "to be left out for this dataset")

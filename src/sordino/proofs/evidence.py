@@ -1,7 +1,7 @@
 """`from_plain`: what a certificate carries; evidence of noisy steps, and of the best of several.
 
-The other kinds stand with what they describe: `output.py`, `objective.py`, `adaptive.py`,
-`prepared.py`.
+The other kinds stand with what they describe: `output.py`, `objective.py`, `statistics.py`,
+`adaptive.py`, `prepared.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.prepared import PreparedEvidence
 from sordino.proofs.proof import Evidence, Proof, TrainingEvidence, check_length
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.proofs.steps import Run, refuse_private_numbers, run_of
 from sordino.proofs.theorems import ACCOUNTANTS, prove_steps
 from sordino.sgd.spec import TrainSpec
@@ -197,6 +198,6 @@ def form() -> serialize.Form:
         }
     )
     trainings = OutputEvidence, StepsEvidence, ObjectiveEvidence, AdaptiveEvidence
-    others = PreparedEvidence, SelectionEvidence
+    others = StatisticsEvidence, PreparedEvidence, SelectionEvidence
     kinds.update({each.kind: forms.record(each) for each in (*trainings, *others)})
     return tagged

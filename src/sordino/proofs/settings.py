@@ -7,7 +7,7 @@ change from version to version. The shape of each method's training does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,9 +27,16 @@ from sordino.proofs.prepared import (
     training_of,
 )
 from sordino.proofs.proof import NORM_SLACK, Evidence, TrainingEvidence
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.sgd.spec import Schedule, TrainSpec
 
-ESTIMATORS = {"PrivateLogisticRegression": "logistic", "PrivateLinearSVC": "huber-svm"}
+LEAST_SQUARES = "least-squares"
+ESTIMATORS = {
+    "PrivateLogisticRegression": "logistic",
+    "PrivateLinearSVC": "huber-svm",
+    "PrivateRidge": LEAST_SQUARES,
+    "PrivateLinearRegression": LEAST_SQUARES,
+}
 """Who makes certificates, and the loss of each."""
 _HUBER_WIDTH = 0.5
 """Written down where the loss has none."""
@@ -89,6 +96,47 @@ METHODS = {
     "objective": _MethodRecord(ObjectiveEvidence),
     "dp-agd": _MethodRecord(AdaptiveEvidence, _DESCENT),
 }
+REGRESSION = {"statistics": _MethodRecord(StatisticsEvidence), "noisy-gd": METHODS["noisy-gd"]}
+"""Of least squares, which has no Lipschitz constant: noise on its sums, or on clipped gradients."""
+_AUTO = ("objective", "noisy-gd", "dp-sgd")
+
+
+def is_regression(estimator: str) -> bool:
+    """Whether it predicts a number and not a class."""
+    return ESTIMATORS.get(estimator) == LEAST_SQUARES
+
+
+def methods_for(estimator: str) -> dict[str, _MethodRecord]:
+    """The methods of an estimator."""
+    return REGRESSION if is_regression(estimator) else METHODS
+
+
+def auto_for(estimator: str) -> tuple[str, ...]:
+    """What the method "auto" may have chosen."""
+    return tuple(REGRESSION) if is_regression(estimator) else _AUTO
+
+
+def setting_names(estimator: str) -> frozenset[str]:
+    """The settings that every certificate of an estimator holds, also `WRITTEN_IF_GIVEN`."""
+    if is_regression(estimator):
+        return frozenset({*GENERAL, *_DESCENT, "target_bounds"} - {*PREPARING})
+    own = "huber_width" if estimator == "PrivateLinearSVC" else MULTI_CLASS
+    return frozenset({*GENERAL, *HOW, own})
+
+
+def target_bounds(given: object) -> tuple[float, float]:
+    """Public bounds on a target as two numbers, low and high."""
+    hint = "Pass what you know without looking at the data, such as (0, 100)."
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
+    if len(listed) != 2:
+        checks.fail("target_bounds", f"[{type(given).__name__}]", "to be (low, high)", hint)
+    low, high = (checks.number("target_bounds", each, hint) for each in listed)
+    if not _LEAST_WIDTH < high - low < _MOST_WIDTH:
+        checks.fail("target_bounds", (low, high), "to be low < high, 1e-30 to 1e30 apart", hint)
+    return low, high
+
+
+_LEAST_WIDTH, _MOST_WIDTH = 1e-30, 1e30
 
 
 @dataclass(frozen=True)
@@ -110,6 +158,8 @@ class TrainingRequest:
         checks.positive("data_norm", settings["data_norm"])
         checks.non_negative("l2", settings["l2"])
         checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
+        if is_regression(estimator):
+            target_bounds(settings["target_bounds"])
         given = {name: settings[name] for name in HOW if settings.get(name) is not None}
         check_settings(given, allow_infinite=True)
         loss = ESTIMATORS[estimator]
@@ -134,6 +184,8 @@ class TrainingRequest:
             yield from self._training(evidence)
         elif isinstance(evidence, ObjectiveEvidence):
             yield from self._loss(ObjectiveSpec(evidence.loss, huber_width=evidence.huber_width))
+        elif isinstance(evidence, StatisticsEvidence) and self.settings is not None:
+            yield "loss", self.loss, LEAST_SQUARES
         elif isinstance(evidence, AdaptiveEvidence) and self.settings is not None:
             yield "max_grad_norm", self._clip(norm), evidence.clip
 
@@ -190,7 +242,8 @@ class TrainingRequest:
         if isinstance(evidence, StepsEvidence):
             noise = spec.noise_multiplier
             how["max_grad_norm"] = self._clip(longest(of, evidence.norm))
-            if self.settings is None and spec.max_grad_norm:
+            chosen = of.kind == LEAST_SQUARES and "max_grad_norm" not in given  # by a rule
+            if (self.settings is None or chosen) and spec.max_grad_norm:
                 how["max_grad_norm"] = min(how["max_grad_norm"], spec.max_grad_norm)
             if not {"steps", "epochs"} & set(given):
                 how["steps"] = spec.total_steps(rows)
@@ -301,4 +354,6 @@ def method_of(evidence: Evidence) -> str:
     if isinstance(evidence, OutputEvidence):
         sources = {row.source: name for name, row in METHODS.items()}
         return sources.get(evidence.source, "output-gd") if evidence.source else "output-gd"
+    if isinstance(evidence, StatisticsEvidence):
+        return "statistics"
     return "objective" if isinstance(evidence, ObjectiveEvidence) else "dp-agd"

@@ -1,9 +1,10 @@
 """The table of theorems: what each proves of what was done, or the reason why it proves nothing.
 
 `account`, `calibrate`, estimators, certificates and assessments ask here and nowhere else. What was
-done is one of five values, by where the noise is: a `Run` (in every step), an `OutputPerturbation`
-(on the final weights), an `ObjectiveEvidence` (in the objective), an `AdaptiveEvidence` (a filter
-asked before every look), or the `Proof` of the training that was chosen from several.
+done is one of six values, by where the noise is: a `Run` (in every step), an `OutputPerturbation`
+(on the final weights), an `ObjectiveEvidence` (in the objective), a `StatisticsEvidence` (on the
+sums that are solved), an `AdaptiveEvidence` (a filter asked before every look), or the `Proof` of
+the training that was chosen from several.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ from sordino.accounting.dp_sgd import NoisySteps
 from sordino.accounting.last_iterate import permuted
 from sordino.accounting.last_iterate.convex import linear_heuristic, linear_loss
 from sordino.accounting.naive_strong import AsPrinted
-from sordino.accounting.profile import ApproximateProfile, LossProfile, Profile, RenyiProfile
+from sordino.accounting.profile import (
+    ApproximateProfile,
+    GaussianProfile,
+    LossProfile,
+    Profile,
+    RenyiProfile,
+)
 from sordino.accounting.risk import RiskTarget
 from sordino.errors import NotApplicable
 from sordino.models.constants import Constants
@@ -29,7 +36,9 @@ from sordino.privacy import PASSES, Estimate, Guarantee, Relation, Sampling
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputPerturbation
-from sordino.proofs.proof import Proof, Released, unit_of
+from sordino.proofs.proof import NORM_SLACK, Proof, Released, unit_of
+from sordino.proofs.statistics import THEOREM as _STATISTICS_THEOREM
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.proofs.steps import Run, refuse_private_numbers, run_of
 from sordino.sensitivity import Sensitivity
 from sordino.sgd.spec import TrainSpec
@@ -958,6 +967,52 @@ _OBJECTIVE: tuple[_Theorem[ObjectiveEvidence], ...] = (
 )
 
 
+# Noise on the sums that least squares asks for ----------------------------------------------------
+
+
+def _statistics_classical(done: StatisticsEvidence, delta: float) -> _Stated:
+    """The textbook's formula, where it is a theorem."""
+    moved = done.moved * done.rows_per_person
+    epsilon = moved * math.sqrt(2 * math.log(1.25 / delta)) / done.sigma * (1 + 1e-12)
+    gaussian.classical_sigma(epsilon, delta, moved)  # refuses what is no theorem
+    return _Stated(epsilon, (("epsilon < 1", f"{epsilon:.6g}"),))
+
+
+def _statistics_apart(done: StatisticsEvidence, delta: float) -> _Stated:
+    """The two sums as releases of their own: their sensitivities are not attained together."""
+    R, Y = (each * (1 + NORM_SLACK) for each in (done.norm, done.target_norm))
+    replaced = done.relation is Relation.REPLACE_ONE
+    apart = math.hypot(math.sqrt(2) * R * R, 2 * R * Y) if replaced else math.hypot(R * R, R * Y)
+    parameter = apart / done.sigma * (1 + 1e-15)
+    one = GaussianProfile(parameter=parameter, relation=done.relation, theorem=_APART)
+    found = group(one, done.rows_per_person).noted(theorem=_APART)
+    return _Stated(found, (("one record moves the sums by at most", f"{apart:.6g}"),))
+
+
+_APART = "the sums of x x^T and y x as two Gaussian mechanisms, composed"
+_STATISTICS: tuple[_Theorem[StatisticsEvidence], ...] = (
+    _Theorem(
+        *("statistics", "sufficient statistics, together", _STATISTICS_THEOREM),
+        lambda done, delta: done.profile(),
+    ),
+    _Theorem("statistics-apart", "sufficient statistics, each", _APART, _statistics_apart),
+    _Theorem(
+        *("classical", "classical Gaussian formula"),
+        source="sigma >= D sqrt(2 ln(1.25 / delta)) / epsilon (Dwork & Roth 2014, Theorem A.1)",
+        ask=_statistics_classical,
+    ),
+    _elsewhere(
+        *("steps", "composition, last iterate", _NOISY_STEPS),
+        "The weights are solved from noisy sums: there are no noisy steps to compose.",
+    ),
+    _elsewhere(
+        *("output", "output perturbation"),
+        "sensitivity of the final weights, Gaussian mechanism",
+        "The noise is on the sums that the weights are solved from, not on the weights.",
+    ),
+)
+
+
 # A budget spent as one goes, and the best of several ----------------------------------------------
 
 
@@ -1051,6 +1106,7 @@ THEOREMS: dict[str, tuple[_Theorem[Any], ...]] = {
     "noisy-steps-of-a-network": (*STEPS, *_NOT_NETWORKS),
     "output-perturbation": _OUTPUT,
     "objective-perturbation": _OBJECTIVE,
+    "sufficient-statistics": _STATISTICS,
     "adaptive": _ADAPTIVE,
     "selection": _SELECTION,
     "prepared": _PREPARED,

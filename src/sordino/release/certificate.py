@@ -104,6 +104,7 @@ class Model:
         How, as plain values: None, bool, int, finite float, str, and tuples and dicts of these.
     labels, label_type
         The classes, in the order of the weights, and their type: "bool", "int", "float" or "str".
+        A model that predicts a number has no labels, and "float".
     features, feature_names
         Columns of a row, and what they are called, if anything.
     intercept
@@ -131,8 +132,10 @@ class Model:
         _keep(self, labels=tuple(self.labels), feature_names=names)
         checks.one_of("label_type", self.label_type, tuple(_LABEL_TYPES))
         # Not shown: they may have been read off the records.
-        if len(set(self.labels)) != len(self.labels) or len(self.labels) < 2:
+        if len(set(self.labels)) != len(self.labels) or len(self.labels) == 1:
             checks.fail("labels", f"[{len(self.labels)}]", "to be at least two, all different")
+        if not self.labels and self.label_type != "float":
+            checks.fail("label_type", self.label_type, "to be float where a number is predicted")
         for number, label in enumerate(self.labels, 1):
             if type(label) is not _LABEL_TYPES[self.label_type] or label != label:
                 checks.fail("labels", f"[number {number}]", f"to be of type {self.label_type}")
@@ -145,8 +148,8 @@ class Model:
 
     @property
     def problems(self) -> int:
-        """Rows of the weights: one for two classes, else one a class."""
-        return 1 if len(self.labels) == 2 else len(self.labels)
+        """Rows of the weights: one for two classes or a number, else one a class."""
+        return 1 if len(self.labels) <= 2 else len(self.labels)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -478,8 +481,11 @@ def _title(certificate: Certificate) -> Iterator[str]:
     if guarantee is None or drafted or CLASSES_READ in guarantee.not_covered:  # may be cells
         labels = "not shown, since they may be of the records"
     intercept = " and an intercept" if model.intercept else ""
-    many = f"{model.features:,} features{intercept}, {len(model.labels)} labels"
-    yield f"The model: {many} ({labels})"
+    features = f"{model.features:,} features{intercept}"
+    if not model.labels:
+        yield f"The model: {features}, which predict a number"
+        return
+    yield f"The model: {features}, {len(model.labels)} labels ({labels})"
 
 
 def _promise(certificate: Certificate) -> list[tuple[str, Iterable[str]]]:
@@ -537,6 +543,9 @@ def _before(certificate: Certificate) -> Iterator[str]:
     norm = certificate.model.settings.get("data_norm")
     if norm is not None and certificate.method != "majority":
         yield f"Rows: {_rows_prepared(certificate, norm)}; predictions must do the same"
+    if (bounds := certificate.model.settings.get("target_bounds")) is not None:
+        low, high = bounds
+        yield f"Targets: cut to {low:g} to {high:g}, and so are predictions"
     if tuning.kind == "declared":
         best = f"the best of {tuning.runs}, which the guarantee pays for"
         yield f"Tuning: declared, {tuning.candidates} candidates; {best}"

@@ -31,14 +31,17 @@ from sordino.proofs.prepared import training_of
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.proofs.settings import (
     ESTIMATORS,
-    GENERAL,
     HOW,
-    METHODS,
     MULTI_CLASS,
     WRITTEN_IF_GIVEN,
     TrainingRequest,
+    auto_for,
+    is_regression,
     method_of,
+    methods_for,
+    setting_names,
 )
+from sordino.proofs.statistics import StatisticsEvidence
 from sordino.release import certificate as form
 from sordino.release.bundle import SIGNATURE, WEIGHTS, Bundle
 from sordino.release.certificate import Certificate, CertificateError, Model, Preprocessing, refuse
@@ -53,8 +56,6 @@ TRUST = "The noise is taken on trust: the weights do not show it."
 _CLOSE = 0.01
 """Noise is calibrated: what the numbers prove is what was asked for and claimed, nearly."""
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?")
-_AUTO = ("objective", "noisy-gd", "dp-sgd")
-"""What the method "auto" may have chosen."""
 _ENTRY, _VERSION = r"[0-9a-f]{32}", r"[0-9][0-9A-Za-z.+!-]{0,40}"
 
 
@@ -289,10 +290,12 @@ def _is_ours(certificate: Certificate) -> bool:
 def _check_model(model: Model) -> None:
     if model.estimator not in ESTIMATORS:
         refuse(f"is of a {model.estimator}, not of {' or '.join(ESTIMATORS)}")
-    names = {*GENERAL, *HOW, *(("huber_width",) if model.estimator == "PrivateLinearSVC" else ())}
-    if model.problems > 1 and ESTIMATORS[model.estimator] == "logistic":
-        names.add(MULTI_CLASS)
+    names = set(setting_names(model.estimator))
+    if model.problems < 2:  # where there is nothing to choose
+        names.discard(MULTI_CLASS)
     names -= {name for name in WRITTEN_IF_GIVEN if model.settings.get(name) is None}
+    if is_regression(model.estimator) != (not model.labels):
+        refuse(f"is of a {model.estimator}, and has {len(model.labels)} labels")
     if (target := model.settings.get("target")) is not None:
         names.discard("epsilon")
         _same("target", target, "its wording", str(RiskTarget.parse(target)))
@@ -317,6 +320,12 @@ def _check_columns(model: Model, before: Preprocessing) -> None:
         refuse(f"describes columns for {len(names)} features, and its model has {model.features}")
     if model.feature_names not in (None, names):
         refuse("names other features than its columns do")
+    if is_regression(model.estimator):
+        bounds = model.settings["target_bounds"]
+        if known.bounds is None or bounds is None or tuple(bounds) != known.bounds:
+            refuse("describes another target than its model predicts")
+    elif known.bounds is not None:
+        refuse("describes a target that is a number, and its model has labels")
     if known.classes is not None:
         labels = tuple(np.unique(spelled(known.classes)).tolist())
         _same("classes", labels, "the model", model.labels, "description of the columns")
@@ -357,18 +366,20 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     if isinstance(evidence, SelectionEvidence):
         one = evidence.candidates[evidence.selected]
     whole, one = one, training_of(one)
-    method = METHODS.get(certificate.method)
+    estimator = certificate.model.estimator
+    method = methods_for(estimator).get(certificate.method)
     if method is None or not isinstance(one, method.kind):
         refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
     given = [name for name in HOW if settings.get(name) is not None]
     if settings["method"] == "auto":
-        if certificate.method not in _AUTO or given:
+        if certificate.method not in auto_for(estimator) or given:
             what = f"{given[0]} for it" if given else f"{certificate.method!r} by it"
             refuse(f"was asked for the method 'auto', and there is no {what}")
     else:
         _same("method", settings["method"], "its proof", certificate.method)
     _check_noise(certificate, one)
-    if isinstance(one, ObjectiveEvidence) and (rows := settings["public_rows"]) is not None:
+    if isinstance(one, ObjectiveEvidence | StatisticsEvidence) and settings["public_rows"]:
+        rows = settings["public_rows"]
         least = settings["l2"] * rows * (1 - 1e-9)
         if not one.regulariser >= least:
             _differ("l2", settings["l2"], "settings", "a weaker one")
@@ -378,7 +389,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     for name in given:
         if name not in method.takes:
             refuse(f"has a setting {name}, which {certificate.method} does not take")
-    asked = TrainingRequest.of(certificate.model.estimator, settings, certificate.method)
+    asked = TrainingRequest.of(estimator, settings, certificate.method)
     for name, wanted, used in asked.compared(whole):
         _same(name, wanted, "its proof", used)
     if isinstance(evidence, SelectionEvidence):
@@ -390,7 +401,7 @@ def _check_noise(certificate: Certificate, evidence: Evidence) -> None:
     noise = certificate.noise
     if not noise.startswith((OsGaussian.name_under("").split()[0], CryptoNormals.name.split()[0])):
         refuse(f"makes a promise, but says of its noise: {noise!r}")  # of any version
-    on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence)
+    on_output = isinstance(evidence, OutputEvidence | ObjectiveEvidence | StatisticsEvidence)
     opendp = certificate.versions.get("opendp", "")
     if _is_ours(certificate):
         source = OsGaussian.name_under(opendp) if on_output else CryptoNormals.name

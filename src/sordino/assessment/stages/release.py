@@ -103,6 +103,7 @@ def _release(
     `mark` is made right after it: where it is and the model is not, somebody took that away.
     """
     assert plan.estimator is not None
+    released: PrivateLinearClassifier
     marked = mark.exists()
     if bundle.is_dir() and any(bundle.iterdir()):
         with warnings.catch_warnings():

@@ -24,8 +24,8 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
 from sordino.errors import NotApplicable, PrivacyLeakWarning
 from sordino.estimators import methods
-from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit
+from sordino.estimators.model import PrivateLinearModel
 from sordino.proofs.steps import rates_of
 
 FitMechanism = TrainedRelease | TrainedProblems | SingleFit
@@ -62,14 +62,13 @@ def lay_out(D: Dataset, overlay: Neighbours) -> tuple[Dataset, Dataset]:
     return first, second
 
 
-def mechanism(
-    estimator: PrivateLinearClassifier, X: Any, y: Any
-) -> tuple[FitMechanism, Dataset, Claim]:
+def mechanism(estimator: PrivateLinearModel, X: Any, y: Any) -> tuple[FitMechanism, Dataset, Claim]:
     """What `estimator.fit(X, y)` would run, the records it trains on, and what it would promise.
 
     The rows are as they are trained on: the intercept's column last, scaled into the norm; labels
-    are class numbers, from 0 on. Neighbours may be crafted from it: theorems are about all
-    such rows. Of more than two classes, the output are the weights of all problems in one row.
+    are class numbers, from 0 on, and targets of a regression lie in [-1, 1]. Neighbours may be
+    crafted from it: theorems are about all such rows. Of more than two classes, the output are the
+    weights of all problems in one row.
 
     Raises
     ------
@@ -108,7 +107,8 @@ def held_back(mechanism: FitMechanism, rows: int) -> float:
         rates = np.broadcast_to(rates_of(spec, rows), spec.total_steps(rows))
         return max(spec.objective.l2, 4 / float(rates.sum()))
     plan = mechanism.plan
-    drowned = plan.task.norm * plan.sigma / rows if methods.METHODS[plan.method].starts else 0.0
+    starts = methods.methods_for(plan.task)[plan.method].starts
+    drowned = plan.task.norm * plan.sigma / rows if starts else 0.0
     return max(plan.l2, drowned)
 
 
@@ -126,7 +126,7 @@ def claim_of(fitting: PlannedFit) -> Claim:
 
 
 def prepare(
-    estimator: PrivateLinearClassifier, first: tuple[Any, Any], second: tuple[Any, Any]
+    estimator: PrivateLinearModel, first: tuple[Any, Any], second: tuple[Any, Any]
 ) -> _PreparedPair:
     """The same for two neighbouring datasets (X, y), which must not change what is public.
 
@@ -145,7 +145,7 @@ def prepare(
 
 
 def worst_case(
-    estimator: PrivateLinearClassifier, rows: int, columns: int = 2, norm: float = 1.0
+    estimator: PrivateLinearModel, rows: int, columns: int = 2, norm: float = 1.0
 ) -> _PreparedPair:
     """The same on `pairs.worst_case_pair`: from far public weights, if the method takes any.
 
@@ -161,8 +161,8 @@ def worst_case(
     return prepare(estimator, (pair.D.X, pair.D.y), (pair.D_prime.X, pair.D_prime.y))
 
 
-def _plan_fitting(estimator: PrivateLinearClassifier, X: Any, y: Any) -> PlannedFit:
-    if not isinstance(estimator, PrivateLinearClassifier):
+def _plan_fitting(estimator: PrivateLinearModel, X: Any, y: Any) -> PlannedFit:
+    if not isinstance(estimator, PrivateLinearModel):
         checks.fail("estimator", type(estimator).__name__, "to be one of sordino's")
     check_estimator(estimator)
     with warnings.catch_warnings():
@@ -171,7 +171,7 @@ def _plan_fitting(estimator: PrivateLinearClassifier, X: Any, y: Any) -> Planned
 
 
 def class_dataset(fitting: PlannedFit) -> Dataset:
-    """The records of a fit as they are trained on; labels are class numbers."""
+    """The records of a fit as they are trained on; labels are class numbers, or mapped targets."""
     records = fitting.records
     return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
 

@@ -57,7 +57,7 @@ class SingleFit:
     def __call__(self, data: Dataset, generator: object) -> Floats:
         """Train on rows within the norm, and add the noise of the release."""
         plan, randomness = self.plan, Randomness.of_system()
-        trained = methods.METHODS[plan.method].train(
+        trained = methods.methods_for(plan.task)[plan.method].train(
             plan, records_of(plan, data), randomness, self.start
         )
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
@@ -96,8 +96,10 @@ class PreparedFit(SingleFit):
 
 
 def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
-    """What a fit trains on; labels of the data are class numbers."""
+    """What a fit trains on; labels of the data are class numbers, or targets in [-1, 1]."""
     task = plan.task
+    if task.regression:
+        return FitRecords(data.X, data.y.astype(np.float64), 0, task.norm)
     return FitRecords(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
 
 

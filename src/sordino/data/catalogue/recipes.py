@@ -81,6 +81,8 @@ class Recipe:
         Settings for the papers' one-hidden-layer network, where they have one.
     erm
         The same data in the form of Chen et al., where they use it.
+    target_bounds
+        Public ones, where a number is predicted.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Recipe:
     features: int | None = None
     network: Network | None = None
     erm: _Erm | None = None
+    target_bounds: tuple[float, float] | None = None
 
     @property
     def embedded(self) -> bool:
@@ -131,6 +134,7 @@ _MADE_FROM: dict[str, tuple[_Builder, tuple[sources.RawFile, ...]]] = {
     "digits": (images.digits, ()),
     "digits/binary": (functools.partial(images.digits, binary=True), ()),
     "breast-cancer": (tabular.breast_cancer, ()),
+    "diabetes": (tabular.diabetes, ()),
 }
 
 
@@ -145,8 +149,13 @@ def _recipe(name: str, *, reads: list[str], **given: Any) -> Recipe:
         reads_private_data=tuple(READS[each] for each in reads),
         network=Network(**given.pop("network")) if "network" in given else None,
         erm=_Erm(**given.pop("erm")) if "erm" in given else None,
+        target_bounds=_bounds(*given.pop("target_bounds", ())),
         **given,
     )
+
+
+def _bounds(low: float = 0.0, high: float = 0.0) -> tuple[float, float] | None:
+    return (float(low), float(high)) if low < high else None
 
 
 _GIVEN = tomllib.loads(

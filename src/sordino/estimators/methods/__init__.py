@@ -1,6 +1,7 @@
 """Every method by its name, and `auto`, which chooses one by public facts.
 
 Two have no noise, and private models are compared with them: the minimiser and the majority.
+Regression has methods of its own (`REGRESSION`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from sordino.estimators.methods.noisy_steps import DP_SGD, NOISY_GD
 from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
 from sordino.estimators.methods.prepared import after_preparation
+from sordino.estimators.methods.statistics import NoisyStatistics, solve_exactly
 from sordino.estimators.methods.training import Method
 from sordino.estimators.softmax_risk import SoftmaxRisk
 from sordino.types import Floats
@@ -55,6 +57,16 @@ class NoPrivacy(_Reference):
         return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
 
 
+class LeastSquares(_Reference):
+    """The minimiser of the regularised mean square (normal equations)."""
+
+    name = NoPrivacy.name
+
+    def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
+        """Solve them."""
+        return solve_exactly(records, plan.l2)
+
+
 class Majority(_Reference):
     """Always the most frequent class."""
 
@@ -79,6 +91,14 @@ METHODS: dict[str, Method] = {
     method.name: method for method in (*OUTPUT_METHODS, *_NOISY, NoPrivacy(), Majority())
 }
 NAMES = ("auto", *METHODS)
+REGRESSION: dict[str, Method] = {
+    method.name: method for method in (NoisyStatistics(), NOISY_GD, LeastSquares())
+}
+
+
+def methods_for(task: Task) -> dict[str, Method]:
+    """The methods that can do a task."""
+    return REGRESSION if task.regression else METHODS
 
 
 def plan(
@@ -90,21 +110,22 @@ def plan(
     starts: bool = False,
 ) -> FitPlan:
     """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
-    checks.one_of("method", name, NAMES)
+    known = methods_for(task)
+    checks.one_of("method", name, ("auto", *known))
     if task.prepared is not None:
         return after_preparation(
             task,
             lambda left: plan(name, left, given, start_norm, starts=starts),
-            lambda first, left: METHODS[first.method]._plan(left, first.settings, start_norm),
+            lambda first, left: known[first.method]._plan(left, first.settings, start_norm),
         )
     if name == "auto":
         for setting, value in given.given.items():
             checks.fail(setting, value, "not to be given for method='auto'", "Name a method.")
         name = rules.best_method(task, starts)
-    elif starts and not METHODS[name].starts:
+    elif starts and not known[name].starts:
         no_start = f"not to be given for method={name!r}, which has no start"
         checks.fail("initial_weights", "[...]", no_start)
-    return METHODS[name].plan(task, given, start_norm)
+    return known[name].plan(task, given, start_norm)
 
 
 def plan_for_risk(
@@ -137,7 +158,7 @@ def plan_for_risk(
     def again(before: FitPlan, asked: Task) -> FitPlan:
         if asked.prepared is not None:
             return after_preparation(asked, lambda left: again(before, left), again)
-        return METHODS[before.method]._plan(asked, before.settings, start_norm)
+        return methods_for(asked)[before.method]._plan(asked, before.settings, start_norm)
 
     def search(before: FitPlan | None = None) -> FitPlan:
         def profile_at(epsilon: float) -> Profile:

@@ -43,7 +43,8 @@ class Method(ABC):
                 checks.fail(name, value, f"not to be given for method={self.name!r}", hint)
         if self.public_size and task.private_size:
             divides = f"The method {self.name} divides by the number of records, which is private"
-            raise NotApplicable(f"{divides} here; use 'objective' or 'dp-sgd'.")
+            instead = "'statistics'" if task.regression else "'objective' or 'dp-sgd'"
+            raise NotApplicable(f"{divides} here; use {instead}.")
         return self._plan(task, given, start_norm)
 
     @abstractmethod
