@@ -483,6 +483,8 @@ class _Minimiser:
     ----------
     signed
         Rows times their labels -1 and 1.
+    weights
+        Factor of each record's loss.
     objective
         The loss.
     regulariser, sigma
@@ -490,6 +492,7 @@ class _Minimiser:
     """
 
     signed: Floats
+    weights: Floats
     objective: ObjectiveSpec
     regulariser: float
     sigma: float
@@ -502,7 +505,9 @@ class _Minimiser:
             checks.fail("score", "likelihood", wanted)
         signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
         task = plan.task
-        return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
+        weights = np.ones(data.rows) if data.weights is None else data.weights
+        loss = task.objective_with(plan.l2)
+        return cls(signed, weights, loss, plan.l2 * task.rows, plan.sigma)
 
     def log_density(self, released: Floats) -> Floats:
         """Of weights [run, column], up to one constant."""
@@ -512,7 +517,7 @@ class _Minimiser:
 
     def _block(self, w: Floats) -> Floats:
         margins = w @ self.signed.T
-        slope, bend = _derivatives(self.objective, margins)
+        slope, bend = (each * self.weights for each in _derivatives(self.objective, margins))
         b = -(slope @ self.signed + self.regulariser * w)
         hessian = (bend[:, None, :] * self.signed.T) @ self.signed
         hessian += self.regulariser * np.eye(w.shape[1])

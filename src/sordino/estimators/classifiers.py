@@ -101,6 +101,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         `PrivacyLeakWarning`; then no row is scaled.
     classes
         The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
+    class_weight, base_rates
+        PUBLIC weights of classes, {label: number} (1 for a label that is not named), or "balanced":
+        1 / base rate, of PUBLIC shares {label: number}. Losses are divided by the largest weight,
+        so no noise is added for them; but where most rows weigh little, they drown in it sooner.
+    max_sample_weight
+        A PUBLIC number that `sample_weight` counts as where it is above. Losses are divided by it.
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
     max_rows_per_person
@@ -176,7 +182,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     ----------
     epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
     average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, classes,
-    fit_intercept, max_rows_per_person, public_rows, random_state
+    class_weight, base_rates, max_sample_weight, fit_intercept, max_rows_per_person, public_rows,
+    random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -218,6 +225,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         initial_weights: Any = None,
         data_norm: float | None = 1.0,
         classes: Any = None,
+        class_weight: Any = None,
+        base_rates: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,

@@ -291,21 +291,29 @@ class FitRecords:
     """Rows within the norm bound, the intercept's column last, and class numbers.
 
     One problem if there are two classes (is it the second?), else one a class (is it this one?).
+    Weights, if there are any, are in [0, 1] (`weights.py`), the same in every problem.
     """
 
     X: Array
     codes: npt.NDArray[np.int64]
     classes: int
     norm: float
+    weights: Floats | None = None
 
     @classmethod
     def of(
-        cls, X: Array, codes: npt.NDArray[np.int64], classes: int, norm: float, intercept: bool
+        cls,
+        X: Array,
+        codes: npt.NDArray[np.int64],
+        classes: int,
+        norm: float,
+        intercept: bool,
+        weights: Floats | None = None,
     ) -> FitRecords:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
         rows = Scaling(norm, intercept).rows(X)
         rows.flags.writeable = False
-        return cls(rows, codes, classes, norm)
+        return cls(rows, codes, classes, norm, weights)
 
     @property
     def problems(self) -> int:
@@ -318,12 +326,13 @@ class FitRecords:
 
     def dataset(self, problem: int) -> Dataset:
         """One problem, for the engine."""
-        return Dataset(self.X, self.labels(problem), norm_bound=self.norm, name="fit")
+        labels = self.labels(problem)
+        return Dataset(self.X, labels, self.norm, "fit", weights=self.weights)
 
     def risk(self, problem: int, task: Task, l2: float) -> Risk:
         """One problem's regularised mean loss, for methods that look at all records at once."""
         labels = self.labels(problem).astype(self.X.dtype)
-        return Risk(self.X, labels, task.kind, task.huber_width, l2)
+        return Risk(self.X, labels, task.kind, task.huber_width, l2, self.weights)
 
 
 @dataclass(frozen=True)

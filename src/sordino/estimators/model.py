@@ -40,6 +40,7 @@ from sordino.estimators.fit import (
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.methods.training import initial
+from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
 from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW, WRITTEN_IF_GIVEN
@@ -82,6 +83,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     initial_weights: Any
     data_norm: float | None
     classes: Any
+    class_weight: Any
+    base_rates: Any
+    max_sample_weight: float | None
     fit_intercept: bool
     max_rows_per_person: int
     public_rows: int | None
@@ -114,6 +118,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         initial_weights: Any = None,
         data_norm: float | None = 1.0,
         classes: Any = None,
+        class_weight: Any = None,
+        base_rates: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,
@@ -129,7 +136,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     # Fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, persons: Any = None) -> Self:
         """Train, add the noise the promise needs, and keep only what may be published.
 
         Parameters
@@ -139,6 +146,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Rows longer than `data_norm` are scaled down to it, each on its own.
         y
             Labels.
+        sample_weight
+            A number >= 0 a row, which counts as `max_sample_weight` where it is above. It must
+            follow from its own row and public numbers: from others' rows, it would tell of them.
         persons
             Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
             drawn by the operating system, and the certificate says that somebody counted.
@@ -160,7 +170,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         before = dict(self.__dict__)
         try:
-            planned = self._prepare(X, y, persons)
+            planned = self._prepare(X, y, persons, sample_weight)
             # Asked before the hours of training, and again, for good, before the model leaves.
             payment = planned.payment(self)
             weights = self._train(planned)
@@ -173,7 +183,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise
         return self
 
-    def preview(self, X: Any, y: Any, *, persons: Any = None) -> Guarantee:
+    def preview(
+        self, X: Any, y: Any, sample_weight: Any = None, *, persons: Any = None
+    ) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
 
         Raises
@@ -183,30 +195,35 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         NotApplicable
             If nothing would be promised.
         """
-        planned = copy.copy(self)._prepare(X, y, persons)
+        planned = copy.copy(self)._prepare(X, y, persons, sample_weight)
         if planned.proof is None or planned.why_none:
             raise NotApplicable(f"This fit would promise nothing: {planned.why_none}.")
         planned.payment(self)
         return planned.proof.guarantee(planned.plan.task.delta)
 
-    def _prepare(self, X: Any, y: Any, persons: Any = None) -> PlannedFit:
+    def _prepare(
+        self, X: Any, y: Any, persons: Any = None, sample_weight: Any = None
+    ) -> PlannedFit:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
         with unquoted(X, y):
             X, y = self._check_records(X, y)
             classes, codes = self._classes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
-        digest = ""
+        digest, factors = "", self._weighting(classes).factors(codes, sample_weight)
         if persons is not None:
             digest = content_digest(X, codes, classes)
             kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
             X, codes = X[kept], codes[kept]
-        records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
+            factors = None if factors is None else factors[kept]
+        shown = X, codes, len(classes), self._norm(X), self.fit_intercept
+        records = FitRecords.of(*shown, factors)
         task = self._task(records, persons is not None)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
         leaks += large_delta(task.delta, task.rows)
+        leaks += () if sample_weight is None else (WEIGHTS_GIVEN,)
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
@@ -340,6 +357,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
+    def _weighting(self, classes: Array) -> Weighting:
+        given = self.class_weight, self.base_rates, self.max_sample_weight
+        return Weighting.of(classes, *given)
+
     def _norm(self, X: Array) -> float:
         if self.data_norm is not None:
             return float(self.data_norm)
@@ -416,6 +437,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         labels, label_type = plain_labels(classes)
         names = getattr(self, "feature_names_in_", None)
         settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
+        weighting = self._weighting(classes)
+        settings |= {name: getattr(weighting, name) for name in ("class_weight", "base_rates")}
         for name in WRITTEN_IF_GIVEN:
             if settings[name] is None:
                 del settings[name]
@@ -504,6 +527,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         y: Any,
         directory: _Pathlike,
         *,
+        sample_weight: Any = None,
         persons: Any = None,
         sign: _Sign | None = None,
         **declared: Any,
@@ -515,7 +539,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, directory, persons, **declared
+        X, y, directory, sample_weight, persons, **declared
             As for `fit` and `save`.
         sign
             From the certificate's bytes to a signature that is put beside it.
@@ -524,7 +548,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         made._ledger_entry = None
         try:
             bundle.check_target(directory)
-            place = made._save_planned(made._prepare(X, y, persons), directory, sign, **declared)
+            planned = made._prepare(X, y, persons, sample_weight)
+            place = made._save_planned(planned, directory, sign, **declared)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__

@@ -15,6 +15,7 @@ from sordino.estimators.classifiers import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
+from sordino.estimators.weights import by_label
 from sordino.release import bundle
 from sordino.release.certificate import (
     CertificateError,
@@ -66,6 +67,8 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
     for name, value in described.settings.items():
         setattr(model, name, math.inf if value == "inf" else value)
     model.classes_ = described.classes()
+    model.class_weight = by_label(model.class_weight, model.classes_)
+    model.base_rates = by_label(model.base_rates, model.classes_)
     model.coef_, model.intercept_ = files.coef, files.intercept
     model.n_features_in_ = described.features
     if described.feature_names is not None:

@@ -35,6 +35,7 @@ from sordino.proofs.settings import (
     METHODS,
     WRITTEN_IF_GIVEN,
     TrainingRequest,
+    check_weights,
     method_of,
 )
 from sordino.release import certificate as form
@@ -291,6 +292,7 @@ def _check_model(model: Model) -> None:
         _same("target", target, "its wording", str(RiskTarget.parse(target)))
     if different := sorted(names ^ set(model.settings)):
         refuse(f"lacks the setting {different[0]!r}, or has one of that name too many")
+    check_weights(model.settings, len(model.labels))
     if list(model.labels) != sorted(model.labels):
         refuse("has its labels in another order than its weights")
     _same("fit_intercept", model.settings["fit_intercept"], "the model", model.intercept)

@@ -65,7 +65,8 @@ class SingleFit:
 def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     """What a fit trains on; labels of the data are class numbers."""
     task = plan.task
-    return FitRecords(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
+    codes = data.y.astype(np.int64)
+    return FitRecords(data.X, codes, max(2, task.problems), task.norm, data.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +155,7 @@ class Minimisers:
         # would be longer than those of a fit.
         many = 1024 if self.rows <= (1 << 22) else BLOCK
         parts = [slice(first, first + many) for first in range(0, self.rows, many)]
-        self._parts = [dataclasses.replace(risk, X=risk.X[some], y=risk.y[some]) for some in parts]
+        self._parts = [risk.part(some) for some in parts]
         self._centre = risk.minimise(None, tolerance, start)
         self._factor = cho_factor(risk.hessian(self._centre))
 

@@ -51,7 +51,7 @@ class NoPrivacy(_Reference):
 
 
 class Majority(_Reference):
-    """Always the most frequent class."""
+    """Always the most frequent class, by weight."""
 
     name = "majority"
 
@@ -62,7 +62,8 @@ class Majority(_Reference):
     @staticmethod
     def intercepts(records: FitRecords) -> Floats:
         """Log-odds of each problem's share, kept finite."""
-        shares = [float(records.labels(k).mean()) for k in range(records.problems)]
+        each, weights = range(records.problems), records.weights
+        shares = [float(np.average(records.labels(k), weights=weights)) for k in each]
         kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
         return np.array([math.log(share / (1 - share)) for share in kept])
 
