@@ -155,6 +155,10 @@ class TestMeaning:
         X = np.zeros((3, 1))
         rare = model(method="majority", class_weight={1: 5}).fit(X, [0, 0, 1])
         assert rare.predict(X).tolist() == [1, 1, 1]
+        nobody = model(method="majority", max_sample_weight=1.0)
+        planned = nobody._prepare(X, [0, 0, 1], None, [1, 0, 0])
+        silent = replace(planned.records, weights=np.zeros(3))  # as where persons are cut
+        assert np.isfinite(methods.Majority.intercepts(silent)).all()
 
     def test_a_heavy_rare_class_is_found(self):
         X, y = table(rows=4000)

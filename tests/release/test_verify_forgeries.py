@@ -395,6 +395,12 @@ def test_not_even_a_sign_hides_where_there_is_no_intercept(tmp_path: Path) -> No
 # Honest papers are not refused
 
 
+def _weights(draw: np.random.Generator) -> dict[str, Any]:
+    """Of classes 0 and 1, or none."""
+    both = {"class_weight": {0: 0.1, 1: 7.0}, "max_sample_weight": 3.5}
+    return [{}, {"class_weight": {1: 3}}, {"max_sample_weight": 2}, both][draw.integers(4)]
+
+
 def _estimator(draw: np.random.Generator) -> Any:
     """Any that fits; what a method does not take is left out."""
     method = str(draw.choice([*settings.METHODS, "auto"]))
@@ -435,6 +441,7 @@ def _estimator(draw: np.random.Generator) -> Any:
         classes=[[0, 1], [0, 1, 2]][draw.integers(2)],
         fit_intercept=bool(draw.integers(2)),
         max_rows_per_person=int(draw.choice([1, 1, 2])),
+        **_weights(draw),
         **given,
     )
 

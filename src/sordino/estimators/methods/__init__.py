@@ -62,8 +62,9 @@ class Majority(_Reference):
     @staticmethod
     def intercepts(records: FitRecords) -> Floats:
         """Log-odds of each problem's share, kept finite."""
-        each, weights = range(records.problems), records.weights
-        shares = [float(np.average(records.labels(k), weights=weights)) for k in each]
+        weights = np.ones(len(records.codes)) if records.weights is None else records.weights
+        total = float(weights.sum()) or math.inf  # if none weighs anything, none is a majority
+        shares = [float(weights @ records.labels(k)) / total for k in range(records.problems)]
         kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
         return np.array([math.log(share / (1 - share)) for share in kept])
 
