@@ -386,6 +386,16 @@ class TestPublic:
         want = model(classes=labels, class_weight=per_class, method="noisy-gd", random_state=1)
         np.testing.assert_array_equal(again.coef_, want.fit(X, named).coef_)
 
+    @pytest.mark.parametrize("center", ["private", "none", [0.1, 0.0, 0.2]])
+    def test_weights_stay_with_rows_that_get_a_centre(self, center):
+        X, y = table()
+        how = {"bounds": (-1, 1), "center": center, "scale": "none", "method": "output-gd"}
+        how |= {"random_state": 1, "max_sample_weight": 8}
+        given_ = model(class_weight={0: 8}, **how).fit(X, y)
+        own = model(**how).fit(X, y, np.where(y == 0, 8.0, 1.0))
+        np.testing.assert_array_equal(given_.coef_, own.coef_)
+        assert (given_.coef_ != model(**how).fit(X, y).coef_).any()
+
     def test_a_certificate_says_how_records_were_weighted(self, tmp_path):
         X, y = table()
         rates = {0: 0.8, 1: 0.2}
