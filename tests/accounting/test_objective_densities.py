@@ -6,6 +6,7 @@ checks on statements known to be false, which they must catch.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 
@@ -50,7 +51,8 @@ def steepness(kind, margins):
 class World:
     """One dataset in one dimension: records x (their labels in the sign), a linear push, noise.
 
-    A push is what many records far on the wrong side of the margin add to the gradient.
+    A push is what many records far on the wrong side of the margin add to the gradient. Weights are
+    factors of the records' losses, 1 where none are given.
     """
 
     kind: str
@@ -58,11 +60,12 @@ class World:
     push: float
     regulariser: float
     sigma: float
+    weights: tuple[float, ...] = ()
 
     def without_noise(self, w):
         gradient, curvature = self.push + self.regulariser * w, self.regulariser
-        for x in self.records:
-            psi, bend = steepness(self.kind, x * w)
+        for x, v in itertools.zip_longest(self.records, self.weights, fillvalue=1.0):
+            psi, bend = (v * each for each in steepness(self.kind, x * w))
             gradient, curvature = gradient - psi * x, curvature + bend * x * x
         return -gradient, curvature
 
@@ -160,6 +163,26 @@ class TestDensities:
     def test_no_pair_exceeds_the_bound_at_length(self, kind, relation):
         worst = ratios(self.pairs(kind, relation, 1000, 2), relation, proved_profile)
         assert worst < INTEGRATION
+
+    def test_nor_does_a_pair_with_weights_up_to_one(self, kind, relation):
+        """a = v psi is in [0, 1] and v psi' <= a (1 - a) for the logistic loss, as without them."""
+        worst = ratios(self.weighted(kind, relation, 80, 1.0), relation, proved_profile)
+        assert 0.3 < worst < INTEGRATION
+
+    def test_and_weights_that_were_not_divided_are_caught(self, kind, relation):
+        assert ratios(self.weighted(kind, relation, 30, 3.0), relation, proved_profile) > 2
+
+    def weighted(self, kind, relation, count, most):
+        rng, found = np.random.default_rng(4), []
+        for first, second, norm in self.pairs(kind, relation, count, 3):
+            weights = most * rng.uniform(size=len(first.records)) ** rng.choice([0.1, 1.0])
+            weights[-1] = most * rng.choice([1.0, rng.random()])
+            other = weights[: len(second.records)].copy()
+            if len(other) == len(weights):  # one that stands in its place may weigh anything
+                other[-1] = most * rng.random()
+            given = replace(first, weights=tuple(weights)), replace(second, weights=tuple(other))
+            found.append((*given, norm))
+        return found
 
     def test_the_same_check_catches_what_is_false(self, kind, relation):
         # One-dimensional logistic pairs x, -x never move by 2X: only k decides there, and seldom.

@@ -330,9 +330,9 @@ def prepared(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_densities_integrate_to_one(kind) -> None:
-    """Only the determinant of the Hessian makes both of them densities."""
+    """Only the determinant of the Hessian makes all of them densities, weighted or not."""
     mechanism, D, D_prime, _ = prepared(kind)
-    for data in (D, D_prime):
+    for data in (D, D_prime, replace(D, weights=np.linspace(0, 1, 12))):
         law = scores._Minimiser.of(mechanism, data)
         reach = 8 * law.sigma / law.regulariser  # weights beyond have b beyond 7 sigma
         axis, step = np.linspace(-reach, reach, 501, retstep=True)
@@ -346,13 +346,15 @@ def test_densities_integrate_to_one(kind) -> None:
 def test_the_score_is_the_ratio_of_the_laws_of_real_minimisers(kind) -> None:
     mechanism, D, D_prime, _ = prepared(kind)
     plan = mechanism.plan
-    for data in (D, D_prime):
-        records = FitRecords(data.X, data.y.astype(np.int64), 2, plan.task.norm)
+    for data in (D, D_prime, replace(D, weights=np.linspace(0, 1, 12))):
+        codes = data.y.astype(np.int64)
+        records = FitRecords(data.X, codes, 2, plan.task.norm, data.weights)
         noise = RNG.normal(0, plan.sigma, 2)
         risk = records.risk(0, plan.task, plan.l2)
         w = risk.minimise(noise / len(X), 1e-12, np.zeros(2))
         law = scores._Minimiser.of(mechanism, data)
         slope, _ = scores._derivatives(law.objective, w @ law.signed.T)
+        slope = slope if law.weights is None else slope * law.weights
         found = -(slope @ law.signed + law.regulariser * w)
         np.testing.assert_allclose(found, noise, atol=1e-9)
     some = RNG.normal(size=(1001, 2))

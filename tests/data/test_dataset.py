@@ -136,3 +136,28 @@ def test_a_dataset_does_not_print_its_records():
 
 def test_true_and_false_are_labels():
     assert Dataset(np.zeros((2, 2)), np.array([True, False])).y.tolist() == [1, 0]
+
+
+def test_weights_go_with_their_records():
+    X, weights = np.eye(4) / 2, np.array([0.0, 0.25, 1.0, 0.5])
+    dataset = Dataset(X, [0, 1, 0, 1], 1.0, weights=weights)
+    weights[0] = 0.9
+    assert dataset.weights.tolist() == [0.0, 0.25, 1.0, 0.5]
+    assert not dataset.weights.flags.writeable
+    assert dataset.take([3, 1]).weights.tolist() == [0.5, 0.25]
+    assert dataset.astype("float32").weights.tolist() == dataset.weights.tolist()
+    other = copy.deepcopy(dataset)
+    assert other.weights.tolist() == dataset.weights.tolist()
+    assert other.fingerprint == dataset.fingerprint
+    without = Dataset(X, [0, 1, 0, 1], 1.0)
+    heavy = Dataset(X, [0, 1, 0, 1], 1.0, weights=np.ones(4))
+    assert len({each.fingerprint for each in (dataset, without, heavy)}) == 3
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [0.5, 1.25], [0.5, -0.125], [np.nan, 1.0], [[1.0, 1.0]], ["heavy", "light"]]
+)
+def test_a_weight_that_would_count_for_more_than_a_record_is_refused(weights):
+    with pytest.raises(InvalidArgument, match="Expected weights") as error:
+        Dataset(np.eye(2), [0, 1], weights=weights)
+    assert not any(str(cell) in str(error.value) for cell in (1.25, -0.125, "heavy"))

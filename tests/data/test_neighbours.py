@@ -200,3 +200,20 @@ def test_a_silent_record_counts_but_is_no_row():
     assert silenced.occupant.tolist() == [nb.EMPTY, nb.SILENT, nb.SILENT]
     assert silenced.labels.tolist() == [-1, 2, 0]
     assert silenced.has_empty_slots
+
+
+def test_given_records_weigh_what_is_given_or_as_much_as_one_can():
+    weighted = Dataset(X, Y, 1.0, weights=np.linspace(0, 0.9, len(X)))
+    new = np.zeros((2, X.shape[1])), [0, 1]
+    for make in (
+        lambda **how: nb.replace(weighted, [0, 1], *new, **how),
+        lambda **how: nb.add(weighted, *new, **how),
+    ):
+        assert make().extra_weights.tolist() == [1.0, 1.0]
+        assert make(weights=[0.5, 0.0]).extra_weights.tolist() == [0.5, 0.0]
+        with pytest.raises(InvalidArgument, match="Expected weights"):
+            make(weights=[0.5, 1.5])
+        with pytest.raises(InvalidArgument, match="Expected weights"):
+            make(weights=[0.5])
+    with pytest.raises(InvalidArgument, match="left out where the dataset has none"):
+        nb.add(Dataset(X, Y, 1.0), *new, weights=[1.0, 1.0])

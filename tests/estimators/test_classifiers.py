@@ -58,11 +58,25 @@ def model(kind=PrivateLogisticRegression, **changed):
 
 # The one tag that excuses anything is poor_score: scikit-learn's checks ask a model of 300 rows
 # for 83% accuracy, and a budget of 1 leaves that to chance. `check_array_api_input` skips itself
-# unless SCIPY_ARRAY_API is set. Nothing else is excused.
+# unless SCIPY_ARRAY_API is set. Weights need a public bound, and one check of them cannot hold: a
+# row of weight 2 is not two rows, since losses are divided by the bound and the number of rows, and
+# the noise (drawn anew each time) follows from that number. Nothing else is excused.
+WEIGHTS_ARE_NO_COPIES = "the number of rows is public, and noise depends on it"
+
+
+def not_expected(estimator):
+    """Checks that cannot hold, and why."""
+    names = ("dense", "sparse")
+    checks = (f"check_sample_weight_equivalence_on_{name}_data" for name in names)
+    return dict.fromkeys(checks, WEIGHTS_ARE_NO_COPIES)
+
+
 @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@parametrize_with_checks([PrivateLogisticRegression(), PrivateLinearSVC()])
+@parametrize_with_checks(
+    [kind(max_sample_weight=10.0) for kind in BOTH], expected_failed_checks=not_expected
+)
 def test_scikit_learn_agrees(estimator, check):
     check(estimator)
 

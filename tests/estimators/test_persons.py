@@ -188,5 +188,9 @@ def test_a_search_hands_every_fold_its_ids() -> None:
 
 def test_weights_by_place_are_not_taken_for_persons() -> None:
     X, y, _ = table()
-    with pytest.raises(TypeError):
+    with pytest.raises(InvalidArgument, match="max_sample_weight"):
         model().fit(X, y, np.ones(len(y)))
+    planned = model(max_sample_weight=1.0)._prepare(X, y, None, np.ones(len(y)))
+    assert not planned.plan.task.persons_counted
+    with pytest.raises(TypeError):
+        model().fit(X, y, np.ones(len(y)), np.zeros(len(y)))

@@ -459,6 +459,12 @@ def test_not_even_a_sign_hides_where_there_is_no_intercept(tmp_path: Path) -> No
 # Honest papers are not refused
 
 
+def _weights(draw: np.random.Generator) -> dict[str, Any]:
+    """Of classes 0 and 1, or none."""
+    both = {"class_weight": {0: 0.1, 1: 7.0}, "max_sample_weight": 3.5}
+    return [{}, {"class_weight": {1: 3}}, {"max_sample_weight": 2}, both][draw.integers(4)]
+
+
 def _estimator(draw: np.random.Generator) -> Any:
     """Any that fits; what a method does not take is left out."""
     method = str(draw.choice([*settings.METHODS, "auto"]))
@@ -504,6 +510,7 @@ def _estimator(draw: np.random.Generator) -> Any:
         fit_intercept=bool(draw.integers(2)),
         max_rows_per_person=int(draw.choice([1, 1, 2])),
         **several,
+        **_weights(draw),
         **given,
     )
 
@@ -529,7 +536,7 @@ def test_the_tables_are_those_of_the_estimators() -> None:
         own = {"huber_width" if kind is PrivateLinearSVC else settings.MULTI_CLASS}
         names = {*settings.GENERAL, *settings.HOW, *own}
         if kind in regressions:
-            names = {*settings.GENERAL, "target_bounds"} - {*settings.PREPARING}
+            names = {*settings.GENERAL, "target_bounds"} - {*settings.PREPARING, *settings.WEIGHTS}
             names |= {name for each in settings.REGRESSION.values() for name in each.takes}
         assert set(kind().get_params()) - set(KEPT_INSIDE) == names
         assert settings.setting_names(kind.__name__) == names

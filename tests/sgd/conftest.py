@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -18,6 +19,13 @@ def make_problem(rows, features, seed=0, dtype="float64", real_targets=False):
     z = X @ rng.standard_normal(features) * 3
     y = z if real_targets else (z + rng.standard_normal(rows) > 0).astype(int)
     return Dataset(X.astype(dtype), y, norm_bound=1.0)
+
+
+def make_weighted(rows, features, **how):
+    """The same with weights in [0, 1], some of them 0 and 1."""
+    dataset = make_problem(rows, features, **how)
+    weights = np.clip(np.random.default_rng(3).uniform(-0.2, 1.2, rows), 0, 1)
+    return dataclasses.replace(dataset, weights=weights)
 
 
 @pytest.fixture

@@ -24,7 +24,9 @@ def gradient_one(kind, w, x, y, h=0.5):
 
 
 def sgd(spec, records, batches, w, noise=None):
-    """Train on `records`: slot -> (x, y), or (x, None) for a silent one, or None.
+    """Train on `records`: slot -> (x, y) or (x, y, weight), (x, None) for a silent one, or None.
+
+    A weight multiplies the loss, so what is clipped is the weighted gradient.
 
     `batches` is a list of epochs of lists of slots. Returns the iterate after every step.
     """
@@ -42,7 +44,9 @@ def sgd(spec, records, batches, w, noise=None):
                 count += 1
                 if records[slot][1] is None:  # silent: it counts, and has no gradient
                     continue
-                g = gradient_one(spec.objective.kind, w, *records[slot], spec.objective.huber_width)
+                x, y, *weight = records[slot]
+                g = gradient_one(spec.objective.kind, w, x, y, spec.objective.huber_width)
+                g = g * (weight[0] if weight else 1.0)
                 if spec.max_grad_norm is not None:
                     g = g * min(1.0, spec.max_grad_norm / max(np.linalg.norm(g), 1e-300))
                 total = total + g

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from conftest import make_problem
+from conftest import make_problem, make_weighted
 from reference import sgd
 
 from sordino.data import neighbours as nb
@@ -106,9 +106,10 @@ def make_spec(name, **more):
 
 def records_of(dataset, neighbours, k):
     """Materialise dataset k, slot by slot: the copy that the engine never makes."""
-    rows = [*zip(dataset.X, dataset.y, strict=True)]
+    rows = [*zip(*_parts(dataset.X, dataset.y, dataset.weights), strict=True)]
     if neighbours.extra_X is not None:
-        rows += [*zip(neighbours.extra_X, neighbours.extra_y, strict=True)]
+        extra = neighbours.extra_X, neighbours.extra_y, neighbours.extra_weights
+        rows += [*zip(*_parts(*extra), strict=True)]
     silent = (np.zeros(dataset.features), None)
     slots = [None if m == nb.EMPTY else rows[m] for m in neighbours.members]
     if neighbours.slot[k] != nb.UNCHANGED:
@@ -117,6 +118,10 @@ def records_of(dataset, neighbours, k):
             rows[new] if new >= 0 else None
         )
     return slots
+
+
+def _parts(X, y, weights):
+    return (X, y) if weights is None else (X, y, weights)
 
 
 def slot_batches(spec, slots, seed):
@@ -136,9 +141,10 @@ def every_kind_of_neighbour(dataset):
     X = rng.standard_normal((3, dataset.features))
     X /= np.linalg.norm(X, axis=1, keepdims=True) * 1.0000001
     y = np.array([1, 0, 1]) if dataset.y.dtype.kind == "i" else rng.standard_normal(3)
+    weights = None if dataset.weights is None else np.array([1.0, 0.3, 0.0])
     return {
         "first": nb.replace_by_first(dataset, [1, 5, 5, 36, 12]),
-        "replace": nb.replace(dataset, [0, 9, 9], X, y),
+        "replace": nb.replace(dataset, [0, 9, 9], X, y, weights=weights),
         "remove": nb.remove(dataset, [3, 30]),
         "zero out": nb.zero_out(dataset, [3, 30]),
         "add": nb.add(dataset, X, y),
@@ -152,14 +158,34 @@ def every_kind_of_neighbour(dataset):
 def test_a_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
     use_regime(regime, monkeypatch)
     spec = make_spec(name)
+    dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
     if kind in ("remove", "add") and not spec.draws_by_public_numbers:
-        dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
         with pytest.raises(InvalidArgument, match="for added or removed records"):
             train(spec, dataset, [0], every_kind_of_neighbour(dataset)[kind])
         return
-    dataset = make_problem(37, 5, real_targets=spec.objective.kind == "least-squares")
-    neighbours = every_kind_of_neighbour(dataset)[kind]
-    checkpoints = [1, 2, 5, 17, 23]
+    check_against_the_loop(spec, dataset, every_kind_of_neighbour(dataset)[kind])
+
+
+WEIGHTED = [*((name, "replace") for name in SPECS), *(("private", k) for k in ("add", "zero out"))]
+
+
+@pytest.mark.parametrize("regime", ["deep", "wide", "torch"])
+@pytest.mark.parametrize(("name", "kind"), WEIGHTED)
+def test_a_weighted_grid_equals_the_loop_of_single_runs(name, kind, regime, monkeypatch):
+    use_regime(regime, monkeypatch)
+    spec = make_spec(name)
+    dataset = make_weighted(37, 5, real_targets=spec.objective.kind == "least-squares")
+    check_against_the_loop(spec, dataset, every_kind_of_neighbour(dataset)[kind])
+
+
+def test_a_weighted_batch_too_large_for_the_cache_equals_the_loop():
+    spec = make_spec("clip", batch_size=300, steps=4)
+    dataset = make_weighted(601, 5)
+    neighbours = nb.replace(dataset, [4], -dataset.X[4:5], dataset.y[4:5])
+    check_against_the_loop(spec, dataset, neighbours, [1, 4])
+
+
+def check_against_the_loop(spec, dataset, neighbours, checkpoints=(1, 2, 5, 17, 23)):
     seeds = [0, 1, 7]
     got = train(spec, dataset, seeds, neighbours, checkpoints)
     for s, k in itertools.product(range(len(seeds)), range(len(neighbours))):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.special
-from conftest import make_problem
+from conftest import make_problem, make_weighted
 from reference import sgd
 
 from sordino.data import neighbours as nb
@@ -117,9 +117,12 @@ def test_runs_together_equal_runs_seed_by_seed(name, kind, rows, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", [name for name in SPECS if name != "no intercept"])
-def test_runs_together_equal_the_definition(name, kind, only_together):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_runs_together_equal_the_definition(name, kind, weighted, only_together):
     spec = make_spec(name, 37)
     dataset = problem_of(spec)
+    if weighted:
+        dataset = make_weighted(37, 5, real_targets=spec.objective.kind == "least-squares")
     neighbours = neighbours_of(dataset, kind)
     got = train(spec, dataset, range(12), neighbours, range(14))
     for s, k in ((0, 0), (3, len(neighbours) - 1), (7, len(neighbours) // 2)):
@@ -133,11 +136,14 @@ def test_runs_together_equal_the_definition(name, kind, only_together):
 
 def records_of(dataset, neighbours, k):
     """Records of dataset k, slot by slot."""
-    records = [*zip(dataset.X, dataset.y, strict=True)]
+    weighted = dataset.weights is not None
+    parts = (dataset.X, dataset.y, *([dataset.weights] if weighted else []))
+    records = [*zip(*parts, strict=True)]
     if neighbours.slot[k] != nb.UNCHANGED:
         own = neighbours.occupant[k] - dataset.rows
         silent = (np.zeros(dataset.features), None)
-        record = silent if own < 0 else (neighbours.extra_X[own], neighbours.extra_y[own])
+        more = (neighbours.extra_weights[own],) if weighted and own >= 0 else ()
+        record = silent if own < 0 else (neighbours.extra_X[own], neighbours.extra_y[own], *more)
         records[neighbours.slot[k]] = record
     return records
 

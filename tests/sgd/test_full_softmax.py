@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,12 @@ def problem(rows=ROWS, features=FEATURES, seed=0):
     return Dataset(X, rng.integers(CLASSES, size=rows), norm_bound=1.0)
 
 
+def weighted(dataset):
+    """Weights in [0, 1], some of them 0 and 1."""
+    weights = np.clip(np.random.default_rng(1).uniform(-0.2, 1.2, dataset.rows), 0, 1)
+    return replace(dataset, weights=weights)
+
+
 def make_spec(name, **more):
     values = {"learning_rate": 0.7, "batch_size": ROWS, "steps": STEPS, "order": "fixed"}
     values |= {"dtype": "float64", "objective": ObjectiveSpec("softmax", l2=0.01, classes=CLASSES)}
@@ -49,19 +56,21 @@ def neighbours_of(dataset, kind):
         return nb.zero_out(dataset, [0, 9, ROWS - 1])
     if kind == "only":
         return nb.only(dataset)
-    return nb.replace(dataset, [0, 9, 9, ROWS - 1], problem(4, seed=5).X, np.array([3, 0, 1, 2]))
+    weights = None if dataset.weights is None else np.array([1.0, 0.4, 0.0, 0.7])
+    new = problem(4, seed=5).X, np.array([3, 0, 1, 2])
+    return nb.replace(dataset, [0, 9, 9, ROWS - 1], *new, weights=weights)
 
 
 def by_the_definition(spec, records, start, noise):
-    """One run, one record at a time; records are (row, label), or None of a silent one."""
+    """One run, one record at a time: (row, label), perhaps a weight, or None of a silent one."""
     w, since, update = start.reshape(CLASSES, -1).copy(), [], 0
     for step in range(STEPS):
         total = np.zeros_like(w)
-        for row, label in (each for each in records if each is not None):
+        for row, label, *weight in (each for each in records if each is not None):
             x = np.append(row, 1.0)
-            gradient = np.outer(softmax(w @ x) - np.eye(CLASSES)[label], x)
+            gradient = np.outer(softmax(w @ x) - np.eye(CLASSES)[label], x) * np.prod(weight)
             if spec.max_grad_norm is not None:
-                gradient *= min(1.0, spec.max_grad_norm / np.linalg.norm(gradient))
+                gradient *= min(1.0, spec.max_grad_norm / max(np.linalg.norm(gradient), 1e-300))
             total += gradient
         if noise is not None:
             total += spec.noise_multiplier * spec.max_grad_norm * noise[step].reshape(w.shape)
@@ -85,8 +94,9 @@ def rows_together(request, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["replace", "zero out", "only"])
 @pytest.mark.parametrize("name", SPECS)
-def test_runs_together_equal_the_definition(name, kind, rows_together):
-    spec, dataset = make_spec(name), problem()
+@pytest.mark.parametrize("of", [problem, lambda: weighted(problem())], ids=["alike", "weighted"])
+def test_runs_together_equal_the_definition(name, kind, of, rows_together):
+    spec, dataset = make_spec(name), of()
     neighbours, seeds = neighbours_of(dataset, kind), [0, 3]
     if spec.batch_size > ROWS:
         spec = make_spec(name, batch_size=ROWS)  # more than there are is refused
@@ -95,12 +105,15 @@ def test_runs_together_equal_the_definition(name, kind, rows_together):
     for s, seed in enumerate(seeds):
         noise = SeededStreams().stream("noise", seed).standard_normal((STEPS, size))
         for k in range(len(neighbours)):
-            records = [*zip(dataset.X, dataset.y, strict=True)]
+            given, more = dataset.weights, neighbours.extra_weights
+            parts = (dataset.X, dataset.y, *(() if given is None else (given,)))
+            records = [*zip(*parts, strict=True)]
             if neighbours.slot[k] != nb.UNCHANGED:
                 own = neighbours.occupant[k] - dataset.rows
                 record = None
                 if own >= 0:
                     record = neighbours.extra_X[own], neighbours.extra_y[own]
+                    record += () if more is None else (more[own],)
                 records[neighbours.slot[k]] = record
             drawn = noise if spec.noise_multiplier else None
             want = by_the_definition(spec, records, got[s, k, 0], drawn)
@@ -108,8 +121,9 @@ def test_runs_together_equal_the_definition(name, kind, rows_together):
 
 
 @pytest.mark.parametrize("name", ["noise", "clip", "averages"])
-def test_they_equal_runs_by_batches_whatever_the_grouping(name, monkeypatch):
-    spec, dataset = make_spec(name), problem()
+@pytest.mark.parametrize("of", [problem, lambda: weighted(problem())], ids=["alike", "weighted"])
+def test_they_equal_runs_by_batches_whatever_the_grouping(name, of, monkeypatch):
+    spec, dataset = make_spec(name), of()
     grid = (spec, dataset, range(7), neighbours_of(dataset, "replace"), [1, STEPS])
     whole = train(*grid)
     for plan in (Plan(1, 1), Plan(3, 2), Plan(7, 5)):

@@ -73,10 +73,13 @@ def real_copy(neighbours, k):
     """Dataset k on its own: it has no neighbours, so nothing is shared."""
     data = neighbours.dataset
     X, y = data.X.copy(), data.y.copy()
+    weights = None if data.weights is None else data.weights.copy()
     if neighbours.slot[k] >= 0:
         slot, own = neighbours.slot[k], neighbours.occupant[k] - data.rows
         X[slot], y[slot] = neighbours.extra_X[own], neighbours.extra_y[own]
-    return dataclasses.replace(data, X=X, y=y)
+        if weights is not None:
+            weights[slot] = neighbours.extra_weights[own]
+    return dataclasses.replace(data, X=X, y=y, weights=weights)
 
 
 @pytest.mark.parametrize("steps", [LESS_THAN_A_PASS, SEVERAL_PASSES])
@@ -175,3 +178,40 @@ def test_a_seeds_datasets_stay_together_where_they_are_rarely_met():
     assert plan(1000) == Plan(1, 41)
     assert plan(10).neighbours == 41
     assert plan(20_000).neighbours < 41  # eleven passes: little is shared, and chunks are long
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize("name", ["mlp", "mlp, private", "cnn"])
+def test_a_weighted_step_is_the_sum_of_weighted_gradients_each_clipped(name, clip, images):
+    """v g clipped to C, record by record, where g is that of the record alone."""
+    records = images.take(range(6))
+    weights = np.array([1.0, 0.5, 0.0, 1e-9, 0.9, 0.2])
+    how = {"order": "fixed", "sample_rate": None, "init": "fixed", "noise_multiplier": 0.0}
+    spec = make_spec(name, 1, max_grad_norm=clip, **how)
+    data = dataclasses.replace(records, weights=weights)
+    start, after = train(spec, data, [0], checkpoints=[0, 1])[0, 0]
+    objective = build(spec.objective, 64, (8, 8))
+    total = np.zeros_like(start)
+    for row, v in enumerate(weights):
+        one = records.take([row])
+        gradient = v * objective.gradient(start, one.X, one.y) - v * spec.objective.l2 * start
+        total += gradient * min(1.0, (clip or np.inf) / max(np.linalg.norm(gradient), 1e-300))
+    rate = spec.schedule.at(1, 1)
+    want = start - rate * (total / 6 + spec.objective.l2 * start)
+    np.testing.assert_allclose(after, want, rtol=0, atol=1e-10)
+    if clip is not None:  # and it does bind
+        plain = train(dataclasses.replace(spec, max_grad_norm=None), data, [0])[0, 0, 0]
+        assert np.linalg.norm(plain - after) > 1e-3
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_weighted_runs_are_the_runs_on_real_copies(name, neighbours):
+    rng = np.random.default_rng(2)
+    data = dataclasses.replace(neighbours.dataset, weights=rng.uniform(size=60))
+    how = {"dataset": data, "extra_weights": rng.uniform(size=8)}
+    weighted = dataclasses.replace(neighbours, **how)
+    spec = make_spec(name, LESS_THAN_A_PASS)
+    together = train(spec, data, SEEDS, weighted)
+    for k in (0, 1, 7, 8):
+        alone = train(spec, real_copy(weighted, k), SEEDS)
+        np.testing.assert_allclose(together[:, k], alone[:, 0], rtol=0, atol=1e-10)

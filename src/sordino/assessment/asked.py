@@ -20,7 +20,7 @@ from sordino.data.given import Given, is_table
 from sordino.data.source import IN_MEMORY
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 
-_MODELS = {PrivateLogisticRegression: "logistic", PrivateLinearSVC: "svm"}
+_MODELS: dict[type, str] = {PrivateLogisticRegression: "logistic", PrivateLinearSVC: "svm"}
 _SAME = ("epsilon", "delta", "method", "l2", "data_norm", "classes", "max_rows_per_person")
 """Parameters that are settings of the same name."""
 _RELATION = "replace-one"

@@ -276,6 +276,7 @@ class AssessmentPlan:
         rows = self.D.fingerprint if self.fitting is None else self.fitting.content_digest()
         known = (
             *(rows, prepared.reads_private_data, prepared.description, prepared.data_norm),
+            *(() if self.D.weights is None else (self.D.fingerprint,)),
             [str(label) for label in prepared.classes or ()],
             [str(name) for name in getattr(self.X, "columns", ())],
         )

@@ -13,7 +13,7 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -112,7 +112,7 @@ def records(data: Any) -> tuple[Any, ...] | None:
     may just as well be records, and nobody can say.
     """
     if isinstance(data, Dataset):
-        return data.X, data.y
+        return (data.X, data.y) if data.weights is None else (data.X, data.y, data.weights)
     parts = data if isinstance(data, tuple) else (data,)
     if isinstance(data, list) and data and all(map(_is_array, data)):
         parts = tuple(data) if len({tuple(part.shape) for part in data}) > 1 else ()
@@ -425,7 +425,8 @@ def canary(
     if relation is Relation.ADD_OR_REMOVE_ONE:
         X = np.vstack([dataset.X, x.astype(dataset.X.dtype)])
         y = np.append(dataset.y, np.asarray(labels[0], dtype=dataset.y.dtype))
-        return Pair(dataset, _like(dataset, X, y))
+        weights = None if dataset.weights is None else np.append(dataset.weights, 1.0)
+        return Pair(dataset, replace(dataset, X=X, y=y, weights=weights))
     D = _with(dataset, slot, x, labels[0])
     if relation is Relation.ZERO_OUT:
         return Pair(D, neighbours.zero_out(D, [slot], with_base=False))
@@ -600,14 +601,15 @@ def _model(dataset: Dataset, label: int, l2: float | None) -> Floats:
     l2 = l2 or 1e-3 * float(np.einsum("ij,ij->", X, X)) / len(X)
     if l2 == 0:
         return np.zeros(X.shape[1])
-    return Risk(X=X, y=(dataset.y == label).astype(np.float64), l2=l2).minimise(tolerance=1e-3)
+    y = (dataset.y == label).astype(np.float64)
+    return Risk(X=X, y=y, l2=l2, weights=dataset.weights).minimise(tolerance=1e-3)
 
 
 def _with(dataset: Dataset, slot: int, x: Array, y: float) -> Dataset:
+    """Another record in this slot; where records have weights, it weighs as much as one can."""
     X, labels = dataset.X.copy(), dataset.y.copy()
     X[slot], labels[slot] = x, y
-    return _like(dataset, X, labels)
-
-
-def _like(dataset: Dataset, X: Array, y: Array) -> Dataset:
-    return Dataset(X, y, dataset.norm_bound, dataset.name, dataset.image_shape)
+    weights = None if dataset.weights is None else dataset.weights.copy()
+    if weights is not None:
+        weights[slot] = 1.0
+    return replace(dataset, X=X, y=labels, weights=weights)

@@ -488,12 +488,15 @@ class _Minimiser:
         The loss.
     regulariser, sigma
         Of the SUM of losses, and of its random linear term.
+    weights
+        Factor of each record's loss; None: 1.
     """
 
     signed: Floats
     objective: ObjectiveSpec
     regulariser: float
     sigma: float
+    weights: Floats | None = None
 
     @classmethod
     def of(cls, mechanism: SingleFit, D: Any) -> _Minimiser:
@@ -503,7 +506,8 @@ class _Minimiser:
             checks.fail("score", "likelihood", wanted)
         signed = np.where(data.y > 0, 1.0, -1.0)[:, None] * data.X.astype(np.float64)
         task = plan.task
-        return cls(signed, task.objective_with(plan.l2), plan.l2 * task.rows, plan.sigma)
+        loss = task.objective_with(plan.l2)
+        return cls(signed, loss, plan.l2 * task.rows, plan.sigma, data.weights)
 
     def log_density(self, released: Floats) -> Floats:
         """Of weights [run, column], up to one constant."""
@@ -514,6 +518,8 @@ class _Minimiser:
     def _block(self, w: Floats) -> Floats:
         margins = w @ self.signed.T
         slope, bend = _derivatives(self.objective, margins)
+        if self.weights is not None:
+            slope, bend = slope * self.weights, bend * self.weights
         b = -(slope @ self.signed + self.regulariser * w)
         hessian = (bend[:, None, :] * self.signed.T) @ self.signed
         hessian += self.regulariser * np.eye(w.shape[1])

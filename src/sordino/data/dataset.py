@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class Dataset:
         What people call it.
     image_shape
         (height, width) or (height, width, channels) if a row is a flattened image.
+    weights
+        Of each record, in [0, 1]: its loss is multiplied by it. None: every loss counts in full. A
+        record carries its weight with it, so neighbours differ in a record and its weight, and no
+        record weighs more than one without weights: every sensitivity stays as it is.
 
     Raises
     ------
@@ -52,6 +57,7 @@ class Dataset:
     norm_bound: float | None = None
     name: str = "unnamed"
     image_shape: tuple[int, ...] | None = None
+    weights: npt.NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         with without_cells(lambda _: InvalidArgument("Expected X to hold numbers only.")):
@@ -73,6 +79,8 @@ class Dataset:
         checks.finite("y", y)
         object.__setattr__(self, "X", _frozen(X))
         object.__setattr__(self, "y", _frozen(y))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _frozen(_checked_weights(self.weights, len(X))))
         if self.image_shape is not None:
             shape = tuple(checks.whole("image_shape", n, at_least=1) for n in self.image_shape)
             object.__setattr__(self, "image_shape", shape)
@@ -86,7 +94,8 @@ class Dataset:
 
     def __reduce__(self) -> tuple[type[Dataset], tuple[object, ...]]:
         # Another process checks and freezes its copy anew.
-        return Dataset, (self.X, self.y, self.norm_bound, self.name, self.image_shape)
+        given = self.X, self.y, self.norm_bound, self.name, self.image_shape, self.weights
+        return Dataset, given
 
     def __repr__(self) -> str:
         bound = "no norm bound" if self.norm_bound is None else f"norm <= {self.norm_bound:g}"
@@ -110,19 +119,33 @@ class Dataset:
         digest.update(repr((self.norm_bound, self.image_shape)).encode())
         digest.update(self.X.tobytes())
         digest.update(self.y.tobytes())
+        if self.weights is not None:
+            digest.update(b"weights" + self.weights.tobytes())
         return digest.hexdigest()
 
     def take(self, rows: npt.NDArray[np.integer] | slice) -> Dataset:
         """Return the dataset of these rows, in this order, under the same bound."""
-        return Dataset(self.X[rows], self.y[rows], self.norm_bound, self.name, self.image_shape)
+        weights = None if self.weights is None else self.weights[rows]
+        return dataclasses.replace(self, X=self.X[rows], y=self.y[rows], weights=weights)
 
     def astype(self, dtype: str) -> Dataset:
         """Return the same records in "float32" or "float64"."""
         checks.one_of("dtype", dtype, ("float32", "float64"))
         if self.X.dtype == np.dtype(dtype):
             return self
-        X = self.X.astype(dtype)
-        return Dataset(X, self.y, self.norm_bound, self.name, self.image_shape)
+        return dataclasses.replace(self, X=self.X.astype(dtype))
+
+
+def _checked_weights(given: npt.ArrayLike, rows: int) -> npt.NDArray[np.float64]:
+    with without_cells(lambda _: InvalidArgument("Expected weights to hold numbers only.")):
+        weights = np.asarray(given, dtype=np.float64)
+    if weights.shape != (rows,):
+        checks.fail("weights.shape", weights.shape, f"to be ({rows},), one weight a row")
+    checks.finite("weights", weights)
+    if not ((weights >= 0) & (weights <= 1)).all():
+        wanted = "to be in [0, 1], where no record counts for more than one without a weight"
+        checks.fail("weights", f"[{rows} weights]", wanted)
+    return weights
 
 
 def row_norms(X: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:

@@ -38,8 +38,8 @@ UNCHANGED = -1
 class Neighbours:
     """Datasets that differ from a base in at most one slot.
 
-    Rows are numbered as in the dataset; row `dataset.rows + j` is `extra_X[j]`, `extra_y[j]`.
-    Use the functions below to make one.
+    Rows are numbered as in the dataset; row `dataset.rows + j` is `extra_X[j]`, `extra_y[j]`, and
+    weighs `extra_weights[j]` where the dataset has weights. Use the functions below to make one.
 
     Attributes
     ----------
@@ -62,6 +62,7 @@ class Neighbours:
     relation: Relation
     extra_X: npt.NDArray[np.floating] | None = None
     extra_y: npt.NDArray[np.generic] | None = None
+    extra_weights: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -121,10 +122,14 @@ def replace(
     X: npt.NDArray[np.floating],
     y: npt.NDArray[np.generic],
     *,
+    weights: npt.NDArray[np.float64] | None = None,
     with_base: bool = True,
 ) -> Neighbours:
-    """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not."""
-    slots, extra = _chosen(dataset, indices), _extra(dataset, X, y)
+    """Record indices[j] replaced by the given record (X[j], y[j]); first the base, unless not.
+
+    In a dataset with weights a given record weighs weights[j]: as much as one can, if not given.
+    """
+    slots, extra = _chosen(dataset, indices), _extra(dataset, X, y, weights)
     if len(extra.X) != len(slots):
         checks.fail("X", extra.X.shape, f"to have one row for each of {len(slots)} indices")
     new = range(dataset.rows, dataset.rows + extra.rows)
@@ -153,10 +158,14 @@ def add(
     X: npt.NDArray[np.floating],
     y: npt.NDArray[np.generic],
     *,
+    weights: npt.NDArray[np.float64] | None = None,
     with_base: bool = True,
 ) -> Neighbours:
-    """The given record (X[j], y[j]) added; first the base, unless not. For Poisson sampling."""
-    extra = _extra(dataset, X, y)
+    """The given record (X[j], y[j]) added; first the base, unless not. For Poisson sampling.
+
+    Weights as for `replace`.
+    """
+    extra = _extra(dataset, X, y, weights)
     members = np.append(np.arange(dataset.rows), EMPTY)
     slots, new = [dataset.rows] * extra.rows, range(dataset.rows, dataset.rows + extra.rows)
     relation = Relation.ADD_OR_REMOVE_ONE
@@ -184,13 +193,24 @@ def _make(
     if not len(slot):
         checks.fail("neighbours", "[]", "to hold at least one dataset")
     members = np.arange(dataset.rows) if members is None else members
-    given = (None, None) if extra is None else (extra.X, extra.y)
+    given = (None, None, None) if extra is None else (extra.X, extra.y, extra.weights)
     return Neighbours(dataset, members, slot, occupant, relation, *given)
 
 
-def _extra(dataset: Dataset, X: npt.NDArray[np.floating], y: npt.NDArray[np.generic]) -> Dataset:
+def _extra(
+    dataset: Dataset,
+    X: npt.NDArray[np.floating],
+    y: npt.NDArray[np.generic],
+    weights: npt.NDArray[np.float64] | None,
+) -> Dataset:
     """Check given records as strictly as the dataset's own (finite, same width, within bound)."""
-    records = Dataset(np.atleast_2d(X), np.atleast_1d(y), dataset.norm_bound, "given records")
+    if weights is not None and dataset.weights is None:
+        checks.fail("weights", "[given]", "to be left out where the dataset has none")
+    X = np.atleast_2d(X)
+    if dataset.weights is not None:
+        weights = np.ones(len(X)) if weights is None else np.atleast_1d(weights)
+    given = np.atleast_1d(y), dataset.norm_bound, "given records"
+    records = Dataset(X, *given, weights=weights)
     if records.features != dataset.features:
         checks.fail("X.shape", records.X.shape, f"to have {dataset.features} columns")
     return records

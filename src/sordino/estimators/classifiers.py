@@ -18,6 +18,7 @@ from sordino.estimators.fit import PlannedFit
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import warn_of_leak
 from sordino.estimators.model import PrivateLinearModel
+from sordino.estimators.weights import by_label
 from sordino.privacy import Relation
 from sordino.release.certificate import CLASSES_READ, Model
 from sordino.types import Array
@@ -57,6 +58,8 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def _restore(self, model: Model, coef: Array, intercept: Array) -> None:
         self.classes_, self.coef_, self.intercept_ = model.classes(), coef, intercept
+        self.class_weight = by_label(self.class_weight, self.classes_)
+        self.base_rates = by_label(self.base_rates, self.classes_)
 
     # Predicting ---------------------------------------------------------------------------
 
@@ -155,6 +158,12 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         How more than two classes are told apart. "softmax" trains one model, in which a record
         counts sqrt(2) times; "one-vs-rest" one a class, together sqrt(classes) times. None or
         "auto": "softmax", but for "objective" and "dp-agd", of which no theorem covers it.
+    class_weight, base_rates
+        PUBLIC weights of classes, {label: number} (1 for a label that is not named), or "balanced":
+        1 / base rate, of PUBLIC shares {label: number}. Losses are divided by the largest weight,
+        so no noise is added for them; but where most rows weigh little, they drown in it sooner.
+    max_sample_weight
+        A PUBLIC number that `sample_weight` counts as where it is above. Losses are divided by it.
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
     max_rows_per_person
@@ -234,7 +243,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     ----------
     epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
     average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, bounds, center,
-    scale, classes, fit_intercept, max_rows_per_person, public_rows, random_state
+    scale, classes, class_weight, base_rates, max_sample_weight, fit_intercept, max_rows_per_person,
+    public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -279,6 +289,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         center: Any = "auto",
         scale: Any = "auto",
         classes: Any = None,
+        class_weight: Any = None,
+        base_rates: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,

@@ -319,13 +319,15 @@ class FitRecords:
 
     One problem if there are two classes (is it the second?), else one a class (is it this one?);
     or all classes at once, for a softmax. Without classes it is a regression, and `codes` are the
-    targets, in [-1, 1].
+    targets, in [-1, 1]. Weights, if there are any, are in [0, 1] (`weights.py`), the same in
+    every problem.
     """
 
     X: Array
     codes: npt.NDArray[Any]
     classes: int
     norm: float
+    weights: Floats | None = None
 
     @classmethod
     def of(
@@ -336,11 +338,12 @@ class FitRecords:
         norm: float,
         intercept: bool,
         prepared: Coordinates | None = None,
+        weights: Floats | None = None,
     ) -> FitRecords:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
         rows = Scaling(norm, intercept, prepared).rows(X)
         rows.flags.writeable = False
-        return cls(rows, codes, classes, norm)
+        return cls(rows, codes, classes, norm, weights)
 
     @property
     def problems(self) -> int:
@@ -356,12 +359,12 @@ class FitRecords:
     def dataset(self, problem: int | None) -> Dataset:
         """One problem, for the engine; None: all classes at once."""
         labels = self.codes if problem is None else self.labels(problem)
-        return Dataset(self.X, labels, norm_bound=self.norm, name="fit")
+        return Dataset(self.X, labels, self.norm, "fit", weights=self.weights)
 
     def risk(self, problem: int, task: Task, l2: float) -> Risk:
         """One problem's regularised mean loss, for methods that look at all records at once."""
         labels = self.labels(problem).astype(self.X.dtype)
-        return Risk(self.X, labels, task.kind, task.huber_width, l2)
+        return Risk(self.X, labels, task.kind, task.huber_width, l2, self.weights)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,7 @@ from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
 from sordino.estimators.methods.prepared import release_preparation
 from sordino.estimators.methods.training import initial
 from sordino.estimators.preparation import AUTO, Coordinates, Preparation
+from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
 from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
@@ -98,6 +99,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     scale: Any
     classes: Any
     multi_class: str | None = None
+    class_weight: Any = None
+    base_rates: Any = None
+    max_sample_weight: float | None = None
     fit_intercept: bool
     max_rows_per_person: int
     public_rows: int | None
@@ -137,6 +141,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         scale: Any = "auto",
         classes: Any = None,
         multi_class: str | None = None,
+        class_weight: Any = None,
+        base_rates: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,
@@ -152,7 +159,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     # Fitting ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, persons: Any = None) -> Self:
         """Train, add the noise the promise needs, and keep only what may be published.
 
         Parameters
@@ -162,6 +169,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             Rows longer than `data_norm` are scaled down to it, each on its own.
         y
             A label for each row, or a number.
+        sample_weight
+            A number >= 0 a row, which counts as `max_sample_weight` where it is above. It must
+            follow from its own row and public numbers: from others' rows, it would tell of them.
         persons
             Whose each row is, as any ids. Of everybody at most `max_rows_per_person` rows are used,
             drawn by the operating system, and the certificate says that somebody counted.
@@ -183,7 +193,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         before = dict(self.__dict__)
         try:
-            planned = self._prepare(X, y, persons)
+            planned = self._prepare(X, y, persons, sample_weight)
             # Asked before the hours of training, and again, for good, before the model leaves.
             payment = planned.payment(self)
             weights = self._train(planned)
@@ -196,7 +206,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             raise
         return self
 
-    def preview(self, X: Any, y: Any, *, persons: Any = None) -> Guarantee:
+    def preview(
+        self, X: Any, y: Any, sample_weight: Any = None, *, persons: Any = None
+    ) -> Guarantee:
         """What `fit` would promise, asked of the ledger that is open; nothing is trained.
 
         Raises
@@ -206,33 +218,38 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         NotApplicable
             If nothing would be promised.
         """
-        planned = copy.copy(self)._prepare(X, y, persons)
+        planned = copy.copy(self)._prepare(X, y, persons, sample_weight)
         if planned.proof is None or planned.why_none:
             raise NotApplicable(f"This fit would promise nothing: {planned.why_none}.")
         planned.payment(self)
         return planned.proof.guarantee(planned.plan.task.delta)
 
-    def _prepare(self, X: Any, y: Any, persons: Any = None) -> PlannedFit:
+    def _prepare(
+        self, X: Any, y: Any, persons: Any = None, sample_weight: Any = None
+    ) -> PlannedFit:
         """Everything public, settled; the records are checked and scaled into their norm."""
         self._check_promise()
         with unquoted(X, y):
             X, y = self._check_records(X, y)
             classes, codes = self._codes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
-        digest = ""
+        digest, factors = "", self._weighting(classes).factors(codes, sample_weight)
         if persons is not None:
             digest = content_digest(X, codes, classes)
             kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
             X, codes = X[kept], codes[kept]
+            factors = None if factors is None else factors[kept]
         coordinates = self._bounded()
         norm = self._norm(X, coordinates)
-        records = FitRecords.of(X, codes, len(classes), norm, self.fit_intercept, coordinates)
+        shown = X, codes, len(classes), norm, self.fit_intercept, coordinates
+        records = FitRecords.of(*shown, factors)
         task = self._task(records, persons is not None)
         if (asked := self._preparation(task, norm)) is not None:
             task, records, coordinates = self._prepared(asked, task, records, coordinates, X)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, task.start_norm(start), self._target())
         leaks = (*self._read_off(), *large_delta(task.delta, task.rows))
+        leaks += () if sample_weight is None else (WEIGHTS_GIVEN,)
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
@@ -260,7 +277,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             public, noise = planned.coordinates, randomness.released
             self._coordinates = release_preparation(plan, records.X, public, noise)
             of = records.codes, records.classes, plan.task.norm, self.fit_intercept
-            records = FitRecords.of(planned.X, *of, self._coordinates)
+            records = FitRecords.of(planned.X, *of, self._coordinates, records.weights)
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
             return method.train(plan.training, records, randomness, planned.start), randomness
 
@@ -369,9 +386,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         task = replace(task, norm=PREPARED_NORM, prepared=asked if asked.private else None)
         of = X, records.codes, records.classes
         if asked.private:
-            return task, FitRecords.of(*of, asked.norm, False, coordinates), coordinates
+            rows = FitRecords.of(*of, asked.norm, False, coordinates, records.weights)
+            return task, rows, coordinates
         coordinates = coordinates.completed(asked)
-        records = FitRecords.of(*of, PREPARED_NORM, self.fit_intercept, coordinates)
+        norm = PREPARED_NORM, self.fit_intercept
+        records = FitRecords.of(*of, *norm, coordinates, records.weights)
         return task, records, coordinates
 
     # What is asked ------------------------------------------------------------------------
@@ -450,6 +469,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _read_off(self) -> tuple[str, ...]:
         """What is read off the labels, in words; no guarantee covers it."""
         return ()
+
+    def _weighting(self, classes: Array) -> Weighting:
+        given = self.class_weight, self.base_rates, self.max_sample_weight
+        return Weighting.of(classes, *given)
 
     def _norm(self, X: Array, coordinates: Coordinates | None = None) -> float:
         if (public := self._public_norm()) is not None:
@@ -546,6 +569,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             settings[MULTI_CLASS] = "softmax"
         elif len(labels) > 2 and self.multi_class == "one-vs-rest":
             settings[MULTI_CLASS] = "one-vs-rest"
+        weighting = self._weighting(classes)
+        for name in settings.keys() & {"class_weight", "base_rates"}:
+            settings[name] = getattr(weighting, name)
         settings["data_norm"] = self._written_norm()
         if "bounds" in settings:
             settings["bounds"] = None if self.bounds is None else PUBLIC
@@ -647,6 +673,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         y: Any,
         directory: _Pathlike,
         *,
+        sample_weight: Any = None,
         persons: Any = None,
         sign: _Sign | None = None,
         **declared: Any,
@@ -658,7 +685,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y, directory, persons, **declared
+        X, y, directory, sample_weight, persons, **declared
             As for `fit` and `save`.
         sign
             From the certificate's bytes to a signature that is put beside it.
@@ -667,7 +694,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         made._ledger_entry = None
         try:
             bundle.check_target(directory)
-            place = made._save_planned(made._prepare(X, y, persons), directory, sign, **declared)
+            planned = made._prepare(X, y, persons, sample_weight)
+            place = made._save_planned(planned, directory, sign, **declared)
         except BaseException:
             if made._ledger_entry is not None:
                 self.__dict__ = made.__dict__

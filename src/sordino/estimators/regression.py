@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -126,6 +126,11 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self._keep_parameters(locals())
+
+    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:  # type: ignore[override]
+        """Train and release as a classifier does (`PrivateLogisticRegression`); y are numbers."""
+        # Records of a regression have no weights, and what takes none says so by its signature.
+        return super().fit(X, y, persons=persons)
 
     # What is asked ------------------------------------------------------------------------
 

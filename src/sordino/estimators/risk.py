@@ -1,17 +1,21 @@
 """`Risk`: the regularised empirical risk of a linear model, and its certified minimiser.
 
-    F(w) = mean_i l(y_i, x_i.w) + (l2/2) ||w||^2
+    F(w) = mean_i v_i l(y_i, x_i.w) + (l2/2) ||w||^2
 
-The losses are those of `sordino.models.linear` (labels 0 and 1; the Huber hinge has half
-width h). The intercept, if any, is a column of X, so that it counts in the rows' norm and in the
-regulariser (docs/math.md 10.1, traps).
+A record's weight v_i lies in [0, 1] and is 1 where none is given; the mean is over the number of
+records, not over their weights, which are private. So |v psi| <= 1, the curvature of a weighted
+loss is at most that of the loss, and all bounds on rounding hold for it, too.
+
+The losses are those of `sordino.models.linear` (labels 0 and 1; the Huber hinge has half width h).
+The intercept, if any, is a column of X, so that it counts in the rows' norm and in the regulariser
+(docs/math.md 10.1, traps).
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +43,8 @@ _NEWTON_ITERATIONS = 300
 # A full step must gain this fraction of what the slope promised, and leave less slope than this.
 _DECREASE, _SLOPE_LEFT = 0.1, 0.5
 _UNIT_ROUNDING = float(np.finfo(np.float64).eps) / 2
-# Roundings in a derivative psi at a given score: an expit, or a few differences and a division.
+# Roundings in a derivative v psi at a given score: an expit, or a few differences and a division,
+# and the product with the weight.
 _LINK_ROUNDINGS = 8
 
 
@@ -71,7 +76,7 @@ class NoMinimum(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """F(w) = mean_i l(y_i, x_i.w) + (l2/2) ||w||^2, over all records at once.
+    """F(w) = mean_i v_i l(y_i, x_i.w) + (l2/2) ||w||^2, over all records at once.
 
     Parameters
     ----------
@@ -85,6 +90,8 @@ class Risk:
         Half the width h over which the hinge is rounded.
     l2
         Weight of the regulariser, on every coordinate.
+    weights
+        v_i of each record, in [0, 1]; None: all 1.
     """
 
     X: Array
@@ -92,6 +99,7 @@ class Risk:
     kind: str = "logistic"
     huber_width: float = 0.5
     l2: float = 0.0
+    weights: Array | None = None
 
     def __post_init__(self) -> None:
         X = np.asarray(self.X)
@@ -110,8 +118,18 @@ class Risk:
             "huber_width": checks.positive("huber_width", self.huber_width),
             "l2": checks.non_negative("l2", self.l2),
         }
+        if self.weights is not None:
+            weights = np.asarray(self.weights, X.dtype)
+            if weights.shape != y.shape or not ((weights >= 0) & (weights <= 1)).all():
+                checks.fail("weights", f"[{weights.size}]", f"to be {len(y)} numbers in [0, 1]")
+            checked["weights"] = weights
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+
+    def part(self, records: slice) -> Risk:
+        """The risk of some of the records alone."""
+        weights = None if self.weights is None else self.weights[records]
+        return replace(self, X=self.X[records], y=self.y[records], weights=weights)
 
     @property
     def rows(self) -> int:
@@ -133,33 +151,41 @@ class Risk:
         return np.asarray(self.X @ np.asarray(w, self.X.dtype))
 
     def losses(self, scores: Array, records: slice = slice(None)) -> Array:
-        """Loss of each of these records at its score; [n], or [n, k] for k scores a record."""
+        """Weighted loss of each of these records at its score; [n], or [n, k] for k of them."""
         y = _along(self.y[records], scores)
         if self.kind == "logistic":
             rest = np.exp(-np.abs(scores))
-            return np.asarray(np.log1p(rest, out=rest) + np.maximum(scores, 0) - y * scores)
-        h, gap = self.huber_width, 1 - (2 * y - 1) * scores
-        return np.asarray(np.clip(gap + h, 0, 2 * h) ** 2 / (4 * h) + np.maximum(gap - h, 0))
+            losses = np.log1p(rest, out=rest) + np.maximum(scores, 0) - y * scores
+        else:
+            h, gap = self.huber_width, 1 - (2 * y - 1) * scores
+            losses = np.clip(gap + h, 0, 2 * h) ** 2 / (4 * h) + np.maximum(gap - h, 0)
+        return self._weighted(losses, records)
 
     def derivatives(self, scores: Array) -> Array:
-        """Slopes psi = dl/dscore of every record; the gradient of its loss is psi_i x_i."""
+        """Slopes v psi = v dl/dscore of every record; its gradient is v_i psi_i x_i."""
         y = _along(self.y, scores)
         if self.kind == "logistic":
-            return np.asarray(expit(scores) - y)
+            return self._weighted(expit(scores) - y)
         h, sign = self.huber_width, 2 * y - 1
-        return np.asarray(-sign * np.clip((1 - sign * scores + h) / (2 * h), 0, 1))
+        return self._weighted(-sign * np.clip((1 - sign * scores + h) / (2 * h), 0, 1))
 
     def curvatures(self, scores: Array) -> Array:
-        """Second derivatives of the records' losses; for Huber generalised ones."""
+        """Second derivatives of the records' weighted losses; for Huber generalised ones."""
         if self.kind == "logistic":
             p = expit(scores)
-            return np.asarray(p * (1 - p))
+            return self._weighted(p * (1 - p))
         h, sign = self.huber_width, 2 * self.y - 1
-        return np.where(np.abs(1 - sign * scores) < h, 1 / (2 * h), 0.0)
+        return self._weighted(np.where(np.abs(1 - sign * scores) < h, 1 / (2 * h), 0.0))
+
+    def _weighted(self, each: Array, records: slice = slice(None)) -> Array:
+        """Numbers of these records [n] or [n, k], each times its record's weight."""
+        if self.weights is None:
+            return np.asarray(each)
+        return np.asarray(each * _along(self.weights[records], each))
 
     @property
     def largest_curvature(self) -> float:
-        """Supremum of `curvatures`: 1/4 (logistic) or 1/(2h) (Huber)."""
+        """Supremum of `curvatures`: 1/4 (logistic) or 1/(2h) (Huber), whatever the weights."""
         return 0.25 if self.kind == "logistic" else 1 / (2 * self.huber_width)
 
     def value(self, w: Array) -> float:

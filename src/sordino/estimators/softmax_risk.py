@@ -1,7 +1,8 @@
 """`SoftmaxRisk`: the regularised empirical risk of a softmax, and its minimiser.
 
-    F(W) = mean_i (ln sum_k exp(w_k.x_i) - w_{y_i}.x_i) + (l2/2) ||W||^2
+    F(W) = mean_i v_i (ln sum_k exp(w_k.x_i) - w_{y_i}.x_i) + (l2/2) ||W||^2
 
+with weights v_i in [0, 1], 1 where none are given.
 What private models are compared with: nothing is promised of it.
 """
 
@@ -35,6 +36,7 @@ class SoftmaxRisk:
     codes: npt.NDArray[np.int64]
     classes: int
     l2: float
+    weights: Floats | None = None
 
     def value_and_gradient(self, weights: Floats) -> tuple[float, Floats]:
         """F and its gradient at weights [class, column], in float64."""
@@ -44,9 +46,13 @@ class SoftmaxRisk:
             scores = rows @ weights.T
             place = np.arange(len(rows)), self.codes[first : first + _BLOCK]
             total = logsumexp(scores, axis=1)
-            value += float((total - scores[place]).sum())
+            losses = total - scores[place]
             scores = np.exp(scores - total[:, None])
             scores[place] -= 1
+            if self.weights is not None:
+                v = self.weights[first : first + _BLOCK]
+                losses, scores = losses * v, scores * v[:, None]
+            value += float(losses.sum())
             gradient += scores.T @ rows
         value = value / len(self.X) + self.l2 / 2 * float((weights * weights).sum())
         return value, gradient / len(self.X) + self.l2 * weights

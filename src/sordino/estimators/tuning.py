@@ -38,6 +38,7 @@ def tune(
     delta: float | None = None,
     mean_runs: float = 10.0,
     shape: float = math.inf,
+    sample_weight: Any = None,
     persons: Any = None,
 ) -> _Model:
     """Fit candidates a random number of times and release the best, under one budget.
@@ -64,7 +65,8 @@ def tune(
     shape
         Law of their number: infinity for Poisson (which is 0 with probability e^-mean_runs: then
         nothing is released), 1 for geometric, between for truncated negative binomial.
-
+    sample_weight
+        As for `fit`.
     persons
         As for `fit`; every training uses the same rows.
 
@@ -108,7 +110,7 @@ def tune(
     models = [clone(each).set_params(epsilon=float(epsilon), delta=delta) for each in given]
     if persons is not None:
         persons = inputs.persons(persons)
-    fits = tuple(model._prepare(X, y, persons) for model in models)
+    fits = tuple(model._prepare(X, y, persons, sample_weight) for model in models)
     _check_alike(fits)
     runs = _Candidates(tuple(models), fits, float(mean_runs), float(shape)).within(float(epsilon))
     sent = next((each for each in given if hasattr(each, SENT)), None)

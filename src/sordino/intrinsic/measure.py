@@ -389,6 +389,8 @@ def attempt(train: _Train, neighbours: Neighbours, seed: int, place: int) -> Arr
 def arrays(neighbours: Neighbours, place: int) -> tuple[Array, Array]:
     """X and y of one neighbouring dataset: a copy, with which a function may do what it likes."""
     dataset, rows = neighbours.dataset, neighbours.members.copy()
+    if dataset.weights is not None:
+        checks.fail("weights", "[given]", "to be left out: functions get X and y alone")
     if neighbours.slot[place] != UNCHANGED:
         rows[neighbours.slot[place]] = neighbours.occupant[place]
     rows = rows[rows != EMPTY]

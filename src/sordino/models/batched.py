@@ -28,13 +28,19 @@ _PIECE = 1 << 24
 class Update(NamedTuple):
     """How gradients change weights: keep * weights + scale * their weighted, clipped sum.
 
-    `weight` is of each example, [group, example]; 1 if not given.
+    `weight` is of each example, [group, example]; 1 if not given. So may be `clip`: a loss with a
+    factor v has gradient v g, and v g clipped to C is v times g clipped to C / v.
     """
 
     keep: float
     scale: float
-    clip: float | None = None
+    clip: float | torch.Tensor | None = None
     weight: torch.Tensor | None = None
+
+
+def each_clip(clip: float | torch.Tensor, y: torch.Tensor) -> Array:
+    """What the gradient of each example [group, example] is clipped to, in float64."""
+    return np.array(torch.as_tensor(clip, dtype=torch.float64).expand(y.shape).numpy())
 
 
 class Objective(abc.ABC):
@@ -76,7 +82,7 @@ class Objective(abc.ABC):
         """Set target = keep * target + scale * sum_i weight_i * clip(gradient_i), in place.
 
         `gradient_i` is that of the data loss of example i at `params`, scaled down to Euclidean
-        norm `clip` where above it. `target` may be
+        norm `clip` (or clip_i) where above it. `target` may be
         `params` itself: then this is one step of descent.
         """
 

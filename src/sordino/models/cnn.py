@@ -13,7 +13,7 @@ import torch
 from torch.nn import functional
 
 from sordino import checks
-from sordino.models.batched import Objective, Params, Update, glorot
+from sordino.models.batched import Objective, Params, Update, each_clip, glorot
 from sordino.models.constants import ObjectiveSpec
 from sordino.models.kernels import cnn
 from sordino.types import Array
@@ -127,7 +127,7 @@ class Cnn(Objective):
         else:
             images = self._batch_innermost(X.reshape(-1, 1, X.shape[2]))
             images = images.reshape(*y.shape, *images.shape[1:])
-            args = (layers, work, images, y.numpy(), weights, clip)
+            args = (layers, work, images, y.numpy(), weights, each_clip(clip, y))
             cnn.add_clipped_gradients(total.numpy(), *args)
         for part, gradient in zip(target, self.unflatten(total), strict=True):
             part.mul_(keep).add_(gradient, alpha=scale)

@@ -12,7 +12,14 @@ import numpy as np
 import torch
 
 from sordino import checks
-from sordino.models.batched import Objective, Params, Update, binary_log_loss, glorot
+from sordino.models.batched import (
+    Objective,
+    Params,
+    Update,
+    binary_log_loss,
+    each_clip,
+    glorot,
+)
 from sordino.models.constants import ObjectiveSpec
 from sordino.models.kernels import mlp
 from sordino.types import Array
@@ -67,9 +74,9 @@ class Mlp(Objective):
         scratch = np.empty((2, second.shape[1]), dtype=units.numpy().dtype)
         given = params[1], y.to(X.dtype), ones, squares
         v, labels, each, norms = (array.contiguous().numpy() for array in given)
-        most = math.inf if clip is None else clip
+        most = each_clip(math.inf if clip is None else clip, y)
         of = units.numpy(), v, labels, each, norms
-        mlp.backward(*of, most, gradient.numpy(), scratch[0], scratch[1])
+        mlp.backward(*of, most, clip is not None, gradient.numpy(), *scratch)
         second.mul_(keep).add_(gradient, alpha=scale)
         first.flatten(1, 2).baddbmm_(units.transpose(1, 2), X, beta=keep, alpha=scale)
 

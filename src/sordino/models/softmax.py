@@ -66,12 +66,13 @@ class Softmax(Objective):
         params: Params,
         X: torch.Tensor,
         y: torch.Tensor,
-        clip: float | None,
+        clip: float | torch.Tensor | None,
         norms: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Give p - e_y of every example and run, scaled down where |p - e_y| |x| is above `clip`.
 
-        [group, example, run, class]; `norms` [group, example] are those of the rows, if known.
+        [group, example, run, class]; `norms` [group, example] are those of the rows, if known, and
+        so may be `clip`.
         """
         z = self.scores(params, X)
         # softmax takes the largest score off first: nothing overflows.
@@ -82,7 +83,8 @@ class Softmax(Objective):
             norms = torch.linalg.vector_norm(X, dim=2) if norms is None else norms
             lengths = torch.linalg.vector_norm(c, dim=3, keepdim=True)
             lengths.mul_(norms[:, :, None, None]).clamp_(min=torch.finfo(c.dtype).tiny)
-            c.mul_((clip / lengths).clamp_(max=1))
+            most = clip[:, :, None, None] if isinstance(clip, torch.Tensor) else clip
+            c.mul_((most / lengths).clamp_(max=1))
         return c
 
     def add_gradient(
@@ -93,7 +95,8 @@ class Softmax(Objective):
         gradient = torch.zeros_like(params[0], memory_format=torch.contiguous_format)
         for piece in self.pieces_of(X, params[0].shape[:2].numel()):
             rows = X[:, piece]
-            c = self.coefficients(params, rows, y[:, piece], clip)
+            most = clip[:, piece] if isinstance(clip, torch.Tensor) else clip
+            c = self.coefficients(params, rows, y[:, piece], most)
             if weight is not None:
                 c.mul_(weight[:, piece, None, None])
             gradient.flatten(1, 2).baddbmm_(c.flatten(2).transpose(1, 2), rows)

@@ -43,8 +43,11 @@ _HUBER_WIDTH = 0.5
 GENERAL = (
     *("epsilon", "delta", "target", "relation", "method", "l2", "data_norm"),
     *("fit_intercept", "max_rows_per_person", "public_rows"),
+    *("class_weight", "base_rates", "max_sample_weight"),
     *("bounds", "center", "scale"),
 )
+WEIGHTS = ("class_weight", "base_rates", "max_sample_weight")
+"""How much records count, by public numbers."""
 MULTI_CLASS = "multi_class"
 """How several classes are told apart: "softmax" trains one model, "one-vs-rest" one a class."""
 HOW = (
@@ -55,12 +58,16 @@ HOW = (
 PREPARING = ("bounds", "center", "scale")
 """How rows are prepared: the numbers themselves are in the model's file."""
 PRIVATE, PUBLIC, NONE = "private", "public", "none"
-WRITTEN_IF_GIVEN = ("sampling", "target", *PREPARING, MULTI_CLASS)
+WRITTEN_IF_GIVEN = ("sampling", "target", *PREPARING, MULTI_CLASS, *WEIGHTS)
 """Settings that a certificate holds only where they are given: earlier ones have none of them.
 
 With a target it has no epsilon, which follows. `multi_class` is there for every softmax; without
-it, several classes are one against the rest.
+it, several classes are one against the rest. Numbers for classes are in the labels' order.
 """
+BALANCED = "balanced"
+"""Classes weighted by 1 / base rate."""
+_MOST_RATIO = 1e12
+_RATES_WITHIN = 0.01
 _Compared = Iterator[tuple[str, object, object]]
 
 
@@ -119,7 +126,7 @@ def auto_for(estimator: str) -> tuple[str, ...]:
 def setting_names(estimator: str) -> frozenset[str]:
     """The settings that every certificate of an estimator holds, also `WRITTEN_IF_GIVEN`."""
     if is_regression(estimator):
-        return frozenset({*GENERAL, *_DESCENT, "target_bounds"} - {*PREPARING})
+        return frozenset({*GENERAL, *_DESCENT, "target_bounds"} - {*PREPARING, *WEIGHTS})
     own = "huber_width" if estimator == "PrivateLinearSVC" else MULTI_CLASS
     return frozenset({*GENERAL, *HOW, own})
 
@@ -344,6 +351,35 @@ def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) ->
         checks.one_of("sampling", given["sampling"], [each.value for each in VARYING])
     if given.get("epochs") is not None and given.get("steps") is not None:
         checks.fail("steps", given["steps"], "or epochs to be given, not both")
+
+
+def check_weights(given: Mapping[str, Any], classes: int) -> None:
+    """Refuse weights that are no public numbers above 0, one a class.
+
+    Whatever they are, the proof is the same: losses are divided by the largest weight there can be
+    (`estimators/weights.py`), so that none counts for more than one without weights.
+    """
+    class_weight, base_rates = given.get("class_weight"), given.get("base_rates")
+    if isinstance(class_weight, str):
+        checks.one_of("class_weight", class_weight, (BALANCED,), "Or pass {label: number}.")
+    balanced = class_weight == BALANCED
+    if balanced and base_rates is None:
+        hint = "Rates read off the labels would leak: pass {label: public share}."
+        checks.fail("base_rates", None, "to be given for class_weight='balanced'", hint)
+    if base_rates is not None and not balanced:
+        checks.fail("base_rates", "[given]", "to be left out unless class_weight='balanced'")
+    for name, each in (("class_weight", class_weight), ("base_rates", base_rates)):
+        if each is None or isinstance(each, str):
+            continue
+        if len(checks.sequence(name, each)) != classes:
+            checks.fail(name, f"[{len(each)}]", f"to be {classes} numbers, one a class")
+        numbers = [checks.positive(name, number) for number in each]
+        if max(numbers) > _MOST_RATIO * min(numbers):
+            checks.fail(name, numbers, f"to differ by no more than a factor of {_MOST_RATIO:g}")
+        if name == "base_rates" and abs(sum(numbers) - 1) > _RATES_WITHIN:
+            checks.fail(name, numbers, "to sum to 1")
+    if (most := given.get("max_sample_weight")) is not None:
+        checks.positive("max_sample_weight", most)
 
 
 def method_of(evidence: Evidence) -> str:

@@ -36,6 +36,7 @@ from sordino.proofs.settings import (
     WRITTEN_IF_GIVEN,
     TrainingRequest,
     auto_for,
+    check_weights,
     is_regression,
     method_of,
     methods_for,
@@ -301,6 +302,7 @@ def _check_model(model: Model) -> None:
         _same("target", target, "its wording", str(RiskTarget.parse(target)))
     if different := sorted(names ^ set(model.settings)):
         refuse(f"lacks the setting {different[0]!r}, or has one of that name too many")
+    check_weights(model.settings, len(model.labels))
     if list(model.labels) != sorted(model.labels):
         refuse("has its labels in another order than its weights")
     _same("fit_intercept", model.settings["fit_intercept"], "the model", model.intercept)

@@ -54,7 +54,8 @@ def rounding(
 
     - A score errs by g(d) W X. psi of it errs by s times that, and by g(d + 10) (2 + 2 s) of its
       own: for the logistic e/4 + 4 u with e = 8 u of exp; for the Huber loss g(5) (2 + 3 h) / 2h,
-      where s = 1 / 2h; a clip to a computed norm errs by g(d + 5). Call the sum p.
+      where s = 1 / 2h; a clip to a computed norm errs by g(d + 5), a record's weight in
+      [0, 1] by g(1), for which the first two leave room. Call the sum p.
     - The data term's step is then wrong by eta (b / divisor) X p, and rounding the sum adds
       g(b + 4) eta (b / divisor) (R + X p).
     - keep = 1 - eta mu errs by 2 u (1 + eta mu), and the kept weights by g(b + 4) (|keep| + ...) W

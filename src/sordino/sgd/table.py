@@ -39,6 +39,8 @@ class RowTable:
         1 for what counts in the size of a batch: records, silent or not, [row].
     norms
         Euclidean norm of each row of X; zeros where nothing is clipped.
+    weight
+        Factor in [0, 1] of each row's loss, [row]; None where no record has a weight.
     slot, substitute
         For each neighbour the row it takes out (-1: none) and the row it puts in.
     has_empty
@@ -53,6 +55,7 @@ class RowTable:
     slot: npt.NDArray[np.int64]
     substitute: npt.NDArray[np.int64]
     has_empty: bool
+    weight: torch.Tensor | None = None
 
     @property
     def nothing(self) -> int:
@@ -126,7 +129,19 @@ def lay(
         slot=neighbours.slot,
         substitute=len(neighbours.members) + which.astype(np.int64).reshape(-1),
         has_empty=neighbours.has_empty_slots,
+        weight=_weights(dataset, neighbours, rows, dtype),
     )
+
+
+def _weights(
+    dataset: Dataset, neighbours: Neighbours, rows: npt.NDArray[np.int64], dtype: torch.dtype
+) -> torch.Tensor | None:
+    """Of these rows; those without a record have no gradient that a weight could change."""
+    if dataset.weights is None:
+        return None
+    extra = neighbours.extra_weights
+    known = np.concatenate([dataset.weights, *(() if extra is None else (extra,))])
+    return torch.from_numpy(np.where(rows >= 0, known[np.maximum(rows, 0)], 1.0)).to(dtype)
 
 
 def _kept_dtype(objective: Objective, dataset: Dataset, dtype: torch.dtype) -> torch.dtype:

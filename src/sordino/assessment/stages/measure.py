@@ -40,7 +40,7 @@ from sordino.randomness import stream
 from sordino.report.result import Curve, Estimated, Measure, OwnNoise, curve
 from sordino.sgd.spec import OF_NORMAL, OF_NUMBER, TrainSpec
 from sordino.study import StudyError
-from sordino.types import Array, Floats, Progress
+from sordino.types import Floats, Progress
 
 _Models = Sequence[tuple[Floats | None, tuple[Dataset, Dataset]]]
 """Of each released model: initial weights (None where the spec makes them) and the attacked pair,
@@ -320,7 +320,10 @@ def drawn_neighbours(D: Dataset, pair: tuple[Dataset, Dataset], many: int) -> Ne
     replaced, instead = chosen[:many], chosen[many:]
     X = np.concatenate([pair[0].X[:1], D.X[instead]])
     y = np.concatenate([pair[0].y[:1], D.y[instead]])
-    return neighbouring.replace(D, np.append(0, replaced), X, y)
+    weights = None
+    if D.weights is not None and pair[0].weights is not None:
+        weights = np.concatenate([pair[0].weights[:1], D.weights[instead]])
+    return neighbouring.replace(D, np.append(0, replaced), X, y, weights=weights)
 
 
 # SGD without added noise -----------------------------------------------------------------
@@ -663,20 +666,20 @@ def _shifts(
     seeds = len(weights)
     once = np.full((1, seeds), 1 / seeds)
 
-    def slopes(X: Array, codes: Array) -> Floats:
+    def slopes(records: Dataset) -> Floats:
         """Of every record's loss, [problem, seed, record]."""
-        rows, task = X.astype(np.float64), fit.task
+        rows, task = records.X.astype(np.float64), fit.task
         found = []
         for problem in range(weights.shape[1]):
-            y = codes == (1 if task.problems == 1 else problem)
-            risk = Risk(X=rows, y=y, kind=task.kind, huber_width=task.huber_width)
+            y = records.y == (1 if task.problems == 1 else problem)
+            risk = Risk(rows, y, task.kind, task.huber_width, weights=records.weights)
             found.append(risk.derivatives(rows @ weights[:, problem].T).T)
         return np.stack(found)
 
-    def distances(X: Array, y: Array, other_X: Array, other_y: Array, of: str) -> Distance:
+    def distances(records: Dataset, others: Dataset, of: str) -> Distance:
         """The largest of these records', each against what stands instead of it."""
-        rows = np.stack([X, other_X], axis=1).astype(np.float64)  # [record, which, column]
-        both = np.stack([slopes(X, y), slopes(other_X, other_y)], axis=-1)
+        rows = np.stack([records.X, others.X], axis=1).astype(np.float64)
+        both = np.stack([slopes(records), slopes(others)], axis=-1)
 
         def norms(record: int, shares: Floats) -> Floats:
             """||mean difference|| / sigma for weightings [weighting, seed], over all problems."""
@@ -694,8 +697,8 @@ def _shifts(
     many = min(neighbours, D.rows // 2)
     chosen = stream("neighbours").permutation(D.rows)[: 2 * many]
     replaced, instead = chosen[:many], chosen[many:]
-    drawn = D.X[replaced], D.y[replaced], D.X[instead], D.y[instead]
+    drawn, attacked = (D.take(replaced), D.take(instead)), slice(0, 1)
     return [
-        distances(first.X[:1], first.y[:1], second.X[:1], second.y[:1], ATTACKED),
+        distances(first.take(attacked), second.take(attacked), ATTACKED),
         distances(*drawn, f"the worst of {many} records drawn, each replaced by another"),
     ]

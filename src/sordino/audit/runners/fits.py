@@ -53,13 +53,17 @@ def lay_out(D: Dataset, overlay: Neighbours) -> tuple[Dataset, Dataset]:
     more = () if overlay.extra_X is None else (overlay.extra_X,)
     labels = () if overlay.extra_y is None else (overlay.extra_y,)
     X = np.vstack([D.X, *more, np.zeros((1, D.features), D.X.dtype)])
+    weights = None
+    if D.weights is not None:
+        extra = () if overlay.extra_weights is None else (overlay.extra_weights,)
+        weights = np.concatenate([D.weights, *extra, [1.0]])
     y = np.concatenate([D.y, *labels, D.y[:1]])
     rows = overlay.members.copy(), overlay.members.copy()
     occupant = int(overlay.occupant[0])
     rows[1][overlay.slot[0]] = len(X) - 1 if occupant == SILENT else occupant
     kept = [each[each >= 0] for each in rows]
-    first, second = (Dataset(X[each], y[each], D.norm_bound, D.name) for each in kept)
-    return first, second
+    every = Dataset(X, y, D.norm_bound, D.name, weights=weights)
+    return every.take(kept[0]), every.take(kept[1])
 
 
 def mechanism(estimator: PrivateLinearModel, X: Any, y: Any) -> tuple[FitMechanism, Dataset, Claim]:
@@ -173,7 +177,7 @@ def _plan_fitting(estimator: PrivateLinearModel, X: Any, y: Any) -> PlannedFit:
 def class_dataset(fitting: PlannedFit) -> Dataset:
     """The records of a fit as they are trained on; labels are class numbers, or mapped targets."""
     records = fitting.records
-    return Dataset(records.X, records.codes, norm_bound=records.norm, name="fit")
+    return Dataset(records.X, records.codes, records.norm, "fit", weights=records.weights)
 
 
 def _public(fitting: PlannedFit) -> tuple[object, ...]:

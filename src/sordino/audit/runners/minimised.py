@@ -89,7 +89,8 @@ class PreparedFit(SingleFit):
         assert made.center is not None
         assert made.scale is not None
         of = data.y.astype(np.int64), max(2, plan.task.problems), plan.task.norm, self.intercept
-        records = FitRecords.of(data.X, *of, replace(made, low=None, high=None))
+        inside = replace(made, low=None, high=None)
+        records = FitRecords.of(data.X, *of, inside, data.weights)
         trained = methods.METHODS[plan.method].train(plan.training, records, randomness, self.start)
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
         return np.concatenate([np.ravel(released), made.center, made.scale])
@@ -100,7 +101,8 @@ def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     task = plan.task
     if task.regression:
         return FitRecords(data.X, data.y.astype(np.float64), 0, task.norm)
-    return FitRecords(data.X, data.y.astype(np.int64), max(2, task.problems), task.norm)
+    codes = data.y.astype(np.int64)
+    return FitRecords(data.X, codes, max(2, task.problems), task.norm, data.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +194,7 @@ class Minimisers:
         # would be longer than those of a fit.
         many = 1024 if self.rows <= (1 << 22) else BLOCK
         parts = [slice(first, first + many) for first in range(0, self.rows, many)]
-        self._parts = [dataclasses.replace(risk, X=risk.X[some], y=risk.y[some]) for some in parts]
+        self._parts = [risk.part(some) for some in parts]
         self._centre = risk.minimise(None, tolerance, start)
         self._factor = cho_factor(risk.hessian(self._centre))
 

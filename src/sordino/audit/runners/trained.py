@@ -115,7 +115,8 @@ class TrainedProblems:
 def with_record_of(D: Dataset, D_prime: Dataset, slot: int) -> Neighbours:
     """Both datasets as one grid: they differ in one slot."""
     row = slice(slot, slot + 1)
-    return neighbouring.replace(D, [slot], D_prime.X[row], D_prime.y[row])
+    weights = None if D_prime.weights is None else D_prime.weights[row]
+    return neighbouring.replace(D, [slot], D_prime.X[row], D_prime.y[row], weights=weights)
 
 
 class _ByEngine(Runner):
@@ -241,7 +242,7 @@ class TrainedAll(_ByEngine):
         trained = np.empty((2, len(seeds), problems, columns))
         for problem, start in enumerate(self.mechanism.start):
             D, D_prime = (
-                Dataset(each.X, (each.y == problem).astype(np.int64), each.norm_bound, each.name)
+                dataclasses.replace(each, y=(each.y == problem).astype(np.int64))
                 for each in self.worlds
             )
             noise = _NoiseOf(self.streams, problem)

@@ -51,7 +51,8 @@ class NoPrivacy(_Reference):
     def train(self, plan: FitPlan, records: FitRecords, draws: Randomness, start: Floats) -> Floats:
         """Minimise every problem, or the softmax of all classes."""
         if plan.task.joint:
-            softmax = SoftmaxRisk(records.X, records.codes, records.problems, plan.l2)
+            of = records.X, records.codes, records.problems, plan.l2, records.weights
+            softmax = SoftmaxRisk(*of)
             return softmax.minimise(_TOLERANCE * plan.task.norm)
         risks = (records.risk(k, plan.task, plan.l2) for k in range(records.problems))
         return np.stack([risk.minimise(None, _TOLERANCE * plan.task.norm) for risk in risks])
@@ -68,7 +69,7 @@ class LeastSquares(_Reference):
 
 
 class Majority(_Reference):
-    """Always the most frequent class."""
+    """Always the most frequent class, by weight."""
 
     name = "majority"
 
@@ -79,7 +80,9 @@ class Majority(_Reference):
     @staticmethod
     def intercepts(records: FitRecords) -> Floats:
         """Log-odds of each problem's share, kept finite."""
-        shares = [float(records.labels(k).mean()) for k in range(records.problems)]
+        weights = np.ones(len(records.codes)) if records.weights is None else records.weights
+        total = float(weights.sum()) or math.inf  # if none weighs anything, none is a majority
+        shares = [float(weights @ records.labels(k)) / total for k in range(records.problems)]
         kept = [min(max(share, 1e-9), 1 - 1e-9) for share in shares]
         return np.array([math.log(share / (1 - share)) for share in kept])
 

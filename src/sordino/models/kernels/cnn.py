@@ -85,9 +85,9 @@ def add_gradients(
 
 @compiled
 def add_clipped_gradients(
-    total: Array, layers: Layers, m: _Maps, X: Array, y: Array, weight: Array, clip: float
+    total: Array, layers: Layers, m: _Maps, X: Array, y: Array, weight: Array, clip: Array
 ) -> None:
-    """The same with each example's gradient clipped; X [group, example, ...]."""
+    """The same with each example's gradient clipped to clip [group, example]; X likewise."""
     one, unit = np.empty_like(total[0, 0]), np.ones_like(weight[0, :1])
     for g in range(total.shape[0]):
         for r in range(total.shape[1]):
@@ -96,7 +96,7 @@ def add_clipped_gradients(
                 one[:] = 0
                 _add_gradient(_views(one, run), run, m, X[g, e], y[g, e : e + 1], unit)
                 norm = np.sqrt((one * one).sum())
-                factor = weight[g, e] * (min(1.0, clip / norm) if norm > 0 else 1.0)
+                factor = weight[g, e] * (min(1.0, clip[g, e] / norm) if norm > 0 else 1.0)
                 for j in range(len(one)):
                     total[g, r, j] += factor * one[j]
 

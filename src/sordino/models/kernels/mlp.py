@@ -18,7 +18,8 @@ def backward(
     y: Array,
     weight: Array,
     squares: Array,
-    clip: float,
+    clip: Array,
+    clips: bool,
     gradient: Array,
     scores: Array,
     labels: Array,
@@ -34,9 +35,9 @@ def backward(
     y, weight
         Labels and weights [group, example].
     squares
-        Squared norms of the inputs [group, example]; read only where `clip` is finite.
-    clip
-        Longest gradient of an example; infinite: none is clipped.
+        Squared norms of the inputs [group, example]; read only where one `clips`.
+    clip, clips
+        Longest gradient of each example [group, example], and whether any is clipped.
     gradient
         Of the second layer, [group, run, unit + 1]: written.
     scores, labels
@@ -56,8 +57,8 @@ def backward(
                 scores[r] = z
             labels[:] = y[g, b]
             residuals(LOGISTIC, 0.0, scores, labels)
-            if clip < units.dtype.type(1e30):
-                _clipped(row, second[g], squares[g, b], clip, scores)
+            if clips:
+                _clipped(row, second[g], squares[g, b], clip[g, b], scores)
             for r in range(runs):
                 psi = scores[r] * weight[g, b]
                 gradient[g, r, hidden] += psi

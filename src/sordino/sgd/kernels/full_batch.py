@@ -25,7 +25,7 @@ import torch
 from sordino.models.kernels import link
 from sordino.models.kernels.compile import compiled
 from sordino.privacy import Sampling
-from sordino.sgd.kernels.linear import Law, clip, copy_row, law_of, noise_and_project
+from sordino.sgd.kernels.linear import Law, clip, copy_row, law_of, noise_and_project, weigh
 from sordino.sgd.spec import TrainSpec
 from sordino.sgd.table import RowTable
 from sordino.types import Array
@@ -57,12 +57,17 @@ def scratch_numbers(parameters: int, slots: int) -> int:
 
 
 class _SharedRows(NamedTuple):
-    """The table as arrays. `most` is the largest |residual| that the clip leaves a row."""
+    """The table as arrays. `most` is the largest |residual| that the clip leaves a row.
+
+    `weight` is read where rows are `weighted`.
+    """
 
     X: Array
     y: Array
     most: Array
     slots: int
+    weight: Array
+    weighted: bool
 
 
 class _Runs(NamedTuple):
@@ -113,7 +118,9 @@ class FullBatch:
         norms = table.norms.numpy()
         most = np.full_like(norms, np.inf)
         np.divide(self.law.clip, norms, out=most, where=norms > 0)
-        self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots)
+        weight = table.y if table.weight is None else table.weight
+        weighs = weight.numpy(), table.weight is not None
+        self.rows = _SharedRows(table.X.numpy(), table.y.numpy(), most, slots, *weighs)
         self.runs = _runs(self.law, table, slots, places)
         runs, dtype = places.size, spec.dtype
         wide = (WIDTH, parameters)
@@ -221,7 +228,8 @@ def _own_rows(law: Law, rows: _SharedRows, runs: _Runs, scratch: _Buffers, weigh
         for j in range(len(w)):
             score += w[j] * x[j]
         psi[0] = score
-        residuals(law, psi, rows.y[own : own + 1], rows.most[own : own + 1])
+        only = slice(own, own + 1)
+        residuals(law, psi, rows.y[only], rows.most[only], rows.weight[only], rows.weighted)
         if runs.slot[i] < 0:
             psi[0] = 0
         for j in range(len(w)):
@@ -240,7 +248,7 @@ def _block(
     g: int,
 ) -> None:
     """Add what these rows give the runs of block g. Lanes that it does not fill are not read."""
-    X, y, most = scratch.X[:many], rows.y[start:], rows.most[start:]
+    X, y, most, weight = scratch.X[:many], rows.y[start:], rows.most[start:], rows.weight[start:]
     columns = scratch.columns[: many * X.shape[1]].reshape(-1, many)
     psi = scratch.psi[: WIDTH * many].reshape(WIDTH, many)
     for i in range(runs.edges[g], runs.edges[g + 1]):
@@ -248,7 +256,7 @@ def _block(
     np.dot(scratch.w, columns, psi)
     for i in range(runs.edges[g], runs.edges[g + 1]):
         z = psi[runs.lane[i]]
-        residuals(law, z, y, most)
+        residuals(law, z, y, most, weight, rows.weighted)
         replaced = runs.slot[i] - start
         if 0 <= replaced < many:
             z[replaced] = 0
@@ -258,13 +266,15 @@ def _block(
 
 
 @compiled
-def residuals(law: Law, z: Array, y: Array, most: Array) -> None:
-    """Overwrite scores with residuals, clipped."""
+def residuals(law: Law, z: Array, y: Array, most: Array, weight: Array, weighted: bool) -> None:
+    """Overwrite scores with residuals, weighted and clipped."""
     if law.kind == link.LOGISTIC and z.itemsize == 8:
         for b in range(len(z)):
             z[b] = _sigmoid(z[b]) - y[b]
     else:
         link.residuals(law.kind, law.huber, z, y)
+    if weighted:
+        weigh(z, weight)
     if law.clip < np.inf:
         clip(z, most)
 

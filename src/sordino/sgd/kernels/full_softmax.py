@@ -76,6 +76,13 @@ class FullSoftmax:
         self.slot = np.tile(table.slot[own], seeds)
         self.substitute = torch.from_numpy(np.tile(table.substitute[own], seeds))
         self.weight = None if present[:slots].all() else table.present[:slots, None, None]
+        self.factors = table.present  # of each row's clipped gradient
+        self.clip: float | torch.Tensor | None = spec.max_grad_norm
+        if table.weight is not None:
+            # v times the gradient, clipped to C, is v times what is left of it by C / v.
+            self.factors = table.present * table.weight
+            self.weight = self.factors[:slots, None, None]
+            self.clip = None if self.clip is None else self.clip / table.weight
 
     def descend(
         self,
@@ -116,12 +123,13 @@ class FullSoftmax:
 
     def _gradients(self, each: _Map, weights: torch.Tensor) -> torch.Tensor:
         """The sum of each run's clipped gradients, [run, class, column]."""
-        objective, table, clip = self.objective, self.table, self.spec.max_grad_norm
+        objective, table, clip = self.objective, self.table, self.clip
         gradient = torch.zeros_like(weights)
         if len(self.runs):  # the record that a run alone has
             X, y = table.X[self.substitute].unsqueeze(1), table.y[self.substitute].unsqueeze(1)
-            c = objective.coefficients((weights[self.runs].unsqueeze(1),), X, y, clip)
-            c.mul_(table.present[self.substitute].view(-1, 1, 1, 1))
+            most = clip[self.substitute].unsqueeze(1) if isinstance(clip, torch.Tensor) else clip
+            c = objective.coefficients((weights[self.runs].unsqueeze(1),), X, y, most)
+            c.mul_(self.factors[self.substitute].view(-1, 1, 1, 1))
             gradient[self.runs] = c.view(len(X), -1, 1) * X
         flat, all_runs = gradient.view(-1, gradient.shape[2]), (weights.unsqueeze(0),)
         X, y, norms = (whole[: self.slots] for whole in (table.X, table.y, table.norms))
@@ -129,7 +137,10 @@ class FullSoftmax:
         def part(piece: slice) -> torch.Tensor:
             batch = X[piece].unsqueeze(0), y[piece].unsqueeze(0)
             of = None if clip is None else norms[piece].unsqueeze(0)
-            c = objective.coefficients(all_runs, *batch, clip, of)[0]
+            most = (
+                clip[: self.slots][piece].unsqueeze(0) if isinstance(clip, torch.Tensor) else clip
+            )
+            c = objective.coefficients(all_runs, *batch, most, of)[0]
             if self.weight is not None:
                 c.mul_(self.weight[piece])
             here = np.flatnonzero((self.slot >= piece.start) & (self.slot < piece.stop))

@@ -132,7 +132,7 @@ class Law(NamedTuple):
 class _Rows(NamedTuple):
     """What a compiled step needs of a table, as arrays.
 
-    `first` and `following` are `Table.replaced_by`.
+    `first` and `following` are `Table.replaced_by`; `weight` is read where rows are `weighted`.
     """
 
     X: Array
@@ -144,6 +144,8 @@ class _Rows(NamedTuple):
     first: Array
     following: Array
     has_empty: bool
+    weight: Array
+    weighted: bool
 
 
 class _Scratch(NamedTuple):
@@ -156,6 +158,7 @@ class _Scratch(NamedTuple):
     X: Array
     y: Array
     most: Array
+    weight: Array
     psi: Array
     gradient: Array
     own: Array
@@ -178,13 +181,16 @@ def descend(
     padded = _pad(weights, padding)
     sums = torch.zeros((1, 1, 1), dtype=weights.dtype) if total is None else _pad(total, padding)
     wide, places = padded.shape[2], (epoch.index.shape[2] + 3) // 4 * 4
-    shapes = ((places, wide), places, places, datasets * places, (datasets, wide), (datasets, wide))
+    shapes = ((places, wide), *[places] * 3, datasets * places, *[(datasets, wide)] * 2)
     numbers = (np.empty(shape, dtype=padded.numpy().dtype) for shape in shapes)
     batch, touched = np.empty(places, dtype=np.int32), np.empty(datasets, dtype=np.int32)
     records = [each.numpy() for each in (table.X, table.y, table.counted, table.norms)]
     changes = table.slot, table.substitute, *table.replaced_by
     has_empty = table.has_empty or spec.order in VARYING
-    rows, scratch = _Rows._make([*records, *changes, has_empty]), [batch, *numbers, touched]
+    weight = table.y if table.weight is None else table.weight
+    weighs = weight.numpy(), table.weight is not None
+    rows = _Rows._make([*records, *changes, has_empty, *weighs])
+    scratch = [batch, *numbers, touched]
     added = np.zeros((1, 1, 1), dtype=spec.dtype) if noise is None else noise.numpy()
     of = law_of(spec), rows, _Scratch._make(scratch), padded.numpy(), sums.numpy()
     _descend(*of, total is not None, epoch.index, epoch.width, rates, added, few)
@@ -292,7 +298,7 @@ def _shared_step(
     batch = _fill(scratch.batch, shared, len(rows.y) - 1)
     size = len(batch)
     X, y, most = scratch.X[:size], scratch.y[:size], scratch.most[:size]
-    count = _look_up(law, rows, batch, y, most, len(shared))
+    count = _look_up(law, rows, batch, y, most, scratch.weight, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale, keep = real(-rate / divisor), real(1 - rate * law.l2)
     if few and size > _BLOCK:
@@ -309,6 +315,8 @@ def _shared_step(
         np.dot(w, X.T, psi)
     for k in range(len(w)):
         link.residuals(law.kind, law.huber, psi[k], y)
+        if rows.weighted:
+            weigh(psi[k], scratch.weight)
         if law.clip < np.inf:
             clip(psi[k], most)
     if few:
@@ -339,6 +347,8 @@ def _large_step(
         _few_scores(psi, w, rows.X, part)
         for k in range(len(w)):
             link.residuals(law.kind, law.huber, psi[k], scratch.y[start:stop])
+            if rows.weighted:
+                weigh(psi[k], scratch.weight[start:stop])
             if law.clip < np.inf:
                 clip(psi[k], scratch.most[start:stop])
         _few_update(gradient, rows.X, part, psi, one, one)
@@ -365,11 +375,13 @@ def _single_step(
         if batch[b] == rows.slot[k]:
             batch[b] = rows.substitute[k]
     y, most, psi = scratch.y[: len(batch)], scratch.most[: len(batch)], scratch.psi[: len(batch)]
-    count = _look_up(law, rows, batch, y, most, len(shared))
+    count = _look_up(law, rows, batch, y, most, scratch.weight, len(shared))
     divisor = law.fixed_divisor if law.fixed_divisor > 0 else max(count, 1)
     scale = real(-rate / divisor)
     _scores(psi, w, rows.X, batch)
     link.residuals(law.kind, law.huber, psi, y)
+    if rows.weighted:
+        weigh(psi, scratch.weight)
     if law.clip < np.inf:
         clip(psi, most)
     _update(w, rows.X, batch, psi, scale, real(1 - rate * law.l2))
@@ -388,13 +400,18 @@ def _fill(batch: Array, shared: Array, nothing: int) -> Array:
 
 
 @compiled
-def _look_up(law: Law, rows: _Rows, batch: Array, y: Array, most: Array, places: int) -> int:
+def _look_up(
+    law: Law, rows: _Rows, batch: Array, y: Array, most: Array, weight: Array, places: int
+) -> int:
     """Collect what the batch's rows carry beside their features; return how many are records.
 
     The batch has `places` rows, and empty ones after them.
     """
     for b in range(len(batch)):
         y[b] = rows.y[batch[b]]
+    if rows.weighted:
+        for b in range(len(batch)):
+            weight[b] = rows.weight[batch[b]]
     if law.clip < np.inf:
         for b in range(len(batch)):
             norm = rows.norms[batch[b]]
@@ -405,6 +422,13 @@ def _look_up(law: Law, rows: _Rows, batch: Array, y: Array, most: Array, places:
     for b in range(places):
         count += 1 if rows.counted[batch[b]] > 0 else 0
     return count
+
+
+@compiled
+def weigh(psi: Array, weight: Array) -> None:
+    """Multiply each example's slope by its weight: before the clip, which is of what counts."""
+    for b in range(len(psi)):
+        psi[b] *= weight[b]
 
 
 @compiled

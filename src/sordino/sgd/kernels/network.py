@@ -141,8 +141,13 @@ def _step(
         if not spec.divides_by_batch_size:
             counted = torch.index_select(table.counted, 0, flat).view(index.shape)
             weight, divisor = weight / counted.sum(dim=1, keepdim=True).clamp_(min=1), 1.0
+    clip: float | torch.Tensor | None = spec.max_grad_norm
+    if table.weight is not None:
+        factor = torch.index_select(table.weight, 0, flat).view(index.shape)
+        weight = factor if weight is None else weight * factor
+        clip = None if clip is None else clip / factor  # what is clipped is the weighted gradient
     scale = -rate / divisor
-    update = Update(1.0 - rate * spec.objective.l2, scale, spec.max_grad_norm, weight)
+    update = Update(1.0 - rate * spec.objective.l2, scale, clip, weight)
     objective.add_gradient(params, params, X, y, update)
     if noise is not None and spec.max_grad_norm is not None:
         for part, normal in zip(params, noise, strict=True):
