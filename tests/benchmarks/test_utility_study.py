@@ -16,7 +16,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
 import utility  # noqa: E402
-from utility_study import competitors, figures, judging, tables  # noqa: E402
+from utility_study import competitors, figures, judging, peer, tables  # noqa: E402
 from utility_study.competitors import AUTO, ORACLE, TRIAL, Job  # noqa: E402
 from utility_study.figures import Results  # noqa: E402
 from utility_study.store import Store  # noqa: E402
@@ -216,3 +216,58 @@ def test_a_failure_of_ours_is_no_success(tmp_path: Path, monkeypatch: pytest.Mon
     words = ["--smoke", "--only", "breast-cancer", "--workers", "0", "--out", str(tmp_path)]
     with pytest.raises(SystemExit, match="Ours failed"):
         utility.main(words)
+
+
+PEER = """
+import os
+import numpy as np
+from sklearn import linear_model, naive_bayes
+
+def model(kind, random_state, **given):
+    if random_state == 1:
+        raise ValueError("no")
+    if random_state == 2:
+        os._exit(3)
+    return kind(**given)
+
+class Bounded(linear_model.LogisticRegression):
+    def fit(self, X, y):
+        assert np.linalg.norm(X, axis=1).max() <= 1.0000001
+        return super().fit(X, y)
+
+def LogisticRegression(epsilon, data_norm, C, fit_intercept, random_state):
+    return model(Bounded, random_state, C=C, fit_intercept=fit_intercept)
+
+def GaussianNB(epsilon, bounds, random_state):
+    assert bounds == (0.0, 1.0)
+    return model(naive_bayes.GaussianNB, random_state)
+
+def LinearRegression(epsilon, bounds_X, bounds_y, random_state):
+    assert (bounds_X, bounds_y) == ((0.0, 1.0), (0.0, 400.0))
+    return model(linear_model.LinearRegression, random_state)
+"""
+
+
+def test_a_peer_that_fails_or_dies_costs_its_own_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "diffprivlib").mkdir()
+    (tmp_path / "diffprivlib" / "__init__.py").touch()
+    (tmp_path / "diffprivlib" / "models.py").write_text(PEER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for table, competitor, seeds in (
+        ("breast-cancer", "diffprivlib", (0, 1, 2, 3)),
+        ("wine", "diffprivlib-nb", (0, 1)),
+        ("diabetes", "diffprivlib-linear", (0, 1)),
+    ):
+        jobs = [Job(table, 200, competitor, 1.0, seed) for seed in seeds]
+        found = dict(peer.results(jobs, Path(sys.executable)))
+        assert list(found) == jobs
+        for job in jobs:
+            assert (figures.measure_of(table) in found[job]) is (job.seed in (0, 3))
+        assert found[jobs[1]]["error"].startswith("ValueError")
+        if 2 in seeds:
+            assert "ended" in found[jobs[2]]["error"]
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "nowhere"))
+    with pytest.raises(RuntimeError, match="has it diffprivlib"):
+        list(peer.results(jobs, Path(sys.executable)))
