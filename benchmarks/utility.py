@@ -39,6 +39,8 @@ from sordino.types import Progress
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 SECONDS_A_LINE = 30.0
+TOGETHER = 5
+"""Fits of one point that a process does before it hands them over."""
 _ALL = tuple(table.name for table in TABLES)
 _WHOLE = 10**9
 
@@ -175,10 +177,10 @@ def judged_oracles(size: Size, store: Store) -> Iterator[Job]:
         best = _best(store.rows(here))
         if best is None:
             continue
-        for seed in range(size.judgings):
-            yield Job(table, size.most_rows, ORACLE, epsilon, seed, best)
-            if table in size.opacus and epsilon == 1.0:
-                yield Job(table, size.most_rows, OPACUS, epsilon, seed, best)
+        opacus = table in size.opacus and epsilon == 1.0
+        for competitor in (ORACLE, OPACUS) if opacus else (ORACLE,):
+            for seed in range(size.judgings):
+                yield Job(table, size.most_rows, competitor, epsilon, seed, best)
 
 
 def _oracles(size: Size) -> Iterator[tuple[str, float]]:
@@ -215,27 +217,34 @@ def measured(size: Size, given: argparse.Namespace, store: Store) -> list[Row]:
 
 
 def run(jobs: Sequence[Job], store: Store, workers: int, name: str) -> None:
-    missing = store.missing(jobs)
-    found = tasks.run(competitors.result, missing, workers=workers, progress=told(name))
-    for job, row in found:
-        store.add(job, row)
+    """Fit what is missing, a few at a time: at most so much is lost by Ctrl-C."""
+    chunks = _points(store.missing(jobs), TOGETHER)
+    found = tasks.run(competitors.results, chunks, workers=workers, progress=told(name))
+    for chunk, rows in found:
+        for job, row in zip(chunk, rows, strict=True):
+            store.add(job, row)
 
 
 def run_peers(jobs: Sequence[Job], store: Store, workers: int, python: Path) -> None:
     """One launch of the side environment for each point."""
-    missing = store.missing(jobs)
-    chunks = [
-        tuple(group)
-        for _, group in itertools.groupby(missing, lambda j: (j.table, j.competitor, j.epsilon))
-    ]
 
     def results(chunk: tuple[Job, ...]) -> list[tuple[Job, Row]]:
         return list(peer.results(chunk, python))
 
+    chunks = _points(store.missing(jobs))
     found = tasks.run(results, chunks, workers=workers, threads=True, progress=told("diffprivlib"))
     for _, rows in found:
         for job, row in rows:
             store.add(job, row)
+
+
+def _points(jobs: Sequence[Job], most: int = sys.maxsize) -> list[tuple[Job, ...]]:
+    """Jobs that differ in nothing but their seed, at most so many together."""
+    found: list[tuple[Job, ...]] = []
+    for _, group in itertools.groupby(jobs, lambda job: replace(job, seed=0)):
+        point = tuple(group)
+        found += [point[at : at + most] for at in range(0, len(point), most)]
+    return found
 
 
 def told(name: str) -> Progress:

@@ -7,6 +7,7 @@ import json
 import math
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,6 +85,11 @@ def peers(table: Table) -> tuple[str, ...]:
 def rivals(table: Table) -> tuple[str, ...]:
     """All that `auto` must not be below."""
     return (BEFORE, *PEERS) if table.classes else PEERS_OF_NUMBERS
+
+
+def results(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """Of some fits, one after the other: those of one point have one calibration."""
+    return [result(job) for job in jobs]
 
 
 def result(job: Job) -> dict[str, Any]:
