@@ -34,7 +34,7 @@ from utility_study.figures import Results
 from utility_study.store import Row, Store
 from utility_study.tables import BY_NAME, TABLES, Table, rows_of
 
-from sordino import _files, tasks
+from sordino import _files, data, tasks
 from sordino.types import Progress
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -304,6 +304,8 @@ def main(words: Sequence[str] | None = None) -> None:
             results = Results(measured(size, given, store))
         except KeyboardInterrupt:
             sys.exit("Interrupted. The same command goes on from here.")
+        except data.DataError as error:
+            sys.exit(str(error))
     found = figures.summary(results)
     if size.timed:
         found |= fit_time()

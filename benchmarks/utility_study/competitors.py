@@ -93,10 +93,11 @@ def results(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 
 
 def result(job: Job) -> dict[str, Any]:
-    """What one fit is worth; a failure is a result, too."""
+    """What one fit is worth, or why it failed. A table that cannot be read ends everything."""
     with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
+        rows = rows_of(job.of)
         try:
-            return _judged(job, rows_of(job.of))
+            return _judged(job, rows)
         except Exception as error:
             return {"error": f"{type(error).__name__}: {error}"[:200]}
 

@@ -21,6 +21,8 @@ from utility_study.competitors import AUTO, ORACLE, TRIAL, Job  # noqa: E402
 from utility_study.figures import Results  # noqa: E402
 from utility_study.store import Store  # noqa: E402
 
+from sordino import data  # noqa: E402
+
 JOB = Job("breast-cancer", 200, AUTO, 1.0, 0)
 
 
@@ -104,6 +106,20 @@ def test_a_failure_is_a_result_and_is_tried_again(tmp_path: Path) -> None:
     assert len(Results(store.rows([broken])).errors(AUTO)) == 1
     store.add(broken, {"accuracy": 0.5})
     assert Store(tmp_path).missing([broken]) == []
+
+
+def test_a_table_that_cannot_be_read_is_no_failure_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread() -> Any:
+        raise data.DataError("adult.data is not here")
+
+    table = dataclasses.replace(tables.BY_NAME["adult"], read=unread)
+    monkeypatch.setitem(tables.BY_NAME, "adult", table)
+    words = ["--quick", "--only", "adult", "--workers", "0", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match=r"adult\.data is not here"):
+        utility.main(words)
+    assert not (tmp_path / "results.jsonl").exists()
 
 
 def test_splits_are_fresh_and_cover_all_rows() -> None:
