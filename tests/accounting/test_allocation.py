@@ -274,3 +274,15 @@ def test_refused():
         allocated(1.0, 2.5)
     assert refused.value.argument in ("steps", "steps_per_epoch")
     assert isinstance(allocated(1.0, 10), LossProfile)
+
+
+@pytest.mark.parametrize("sampling", ["allocation", "cyclic", "permute-once", "shuffle"])
+def test_a_rate_that_contradicts_the_batches_of_a_pass_hides_nobody(sampling):
+    # In a pass of ten batches everybody is met once, with batches of a tenth or a little more.
+    def epsilon(rate):
+        how = {"sampling": sampling, "relation": REPLACE, "steps_per_epoch": 10}
+        return pld(1.0, rate, 23, **how).epsilon(1e-5)
+
+    least = epsilon(1 / 11)
+    assert least > 1
+    assert [epsilon(rate) for rate in (0.0, 1e-9, 0.05)] == [least] * 3

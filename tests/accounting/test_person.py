@@ -18,8 +18,20 @@ from scipy.stats import binom, norm
 from sordino.accounting import calibrate, gaussian
 from sordino.accounting.compose import GroupProfile, group
 from sordino.accounting.dp_sgd import NoisySteps, pld, rdp
-from sordino.accounting.pld.loss import PoissonLoss, PoissonReplaceLoss
+from sordino.accounting.pld.allocation import AllocationLoss, AllocationReplaceLoss
+from sordino.accounting.pld.loss import (
+    DIRECTIONS,
+    FixedSizeLoss,
+    GaussianLoss,
+    PoissonLoss,
+    PoissonReplaceLoss,
+)
 from sordino.accounting.pld.person import MixtureLoss, PersonLoss, PersonReplaceLoss
+from sordino.accounting.pld.truncated import (
+    TruncatedLoss,
+    TruncatedReplaceLoss,
+    TruncatedZeroLoss,
+)
 from sordino.accounting.profile import LossProfile
 from sordino.errors import InvalidArgument
 from sordino.privacy import Relation, Sampling
@@ -314,6 +326,55 @@ def test_batches_of_fixed_size_have_the_general_lemma_only_and_say_so(account):
     assert "Vadhan 2017" in profile.theorem
 
 
+ALONE = {"sampling": "fixed-size", "relation": REPLACE}
+CUT = {"sampling": "poisson", "relation": ADD, "max_batch_size": 25, "records": 100}
+
+
+@pytest.mark.parametrize(
+    ("how", "most_mu"),
+    [
+        ({"sampling": "allocation", "relation": ADD, "steps_per_epoch": 5}, 2.0),
+        ({"sampling": "allocation", "relation": REPLACE, "steps_per_epoch": 5}, 4.0),
+        (ALONE, 2 * math.sqrt(20)),
+        (CUT, 2 * math.sqrt(20)),
+        (CUT | {"relation": REPLACE}, 4 * math.sqrt(20)),
+        (CUT | {"relation": ZERO}, 4 * math.sqrt(20)),
+    ],
+)
+def test_many_records_cost_no_more_than_if_their_batches_were_known(how, most_mu):
+    """Where the lemma ends at delta = 1; 20 steps, of allocation 4 epochs."""
+    profile = pld(0.8, 0.2, 20, max_rows_per_person=30, **how)
+    known = gaussian.epsilon(30 * most_mu / 0.8, 1e-5)
+    assert 0 < profile.epsilon(1e-5) <= known * (1 + 1e-9)
+    # With much noise the lemma keeps the amplification.
+    few = pld(8.0, 0.2, 20, max_rows_per_person=2, **how).epsilon(1e-5)
+    assert few < 0.95 * gaussian.epsilon(2 * most_mu / 8.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("law", "most_mu"),
+    [
+        (PoissonLoss(0.3, 0.7), 1 / 0.7),
+        (PoissonReplaceLoss(0.3, 0.7), 2 / 0.7),
+        (FixedSizeLoss(0.3, 0.7), 2 / 0.7),
+        (PersonLoss(0.3, 0.7, 3), 3 / 0.7),
+        (PersonReplaceLoss(0.3, 0.7, 3), 6 / 0.7),
+        (AllocationLoss(3, 0.7), 1 / 0.7),
+        (AllocationReplaceLoss(3, 0.7), 2 / 0.7),
+        (TruncatedLoss(0.3, 0.7, 3, 10), 2 / 0.7),
+        (TruncatedZeroLoss(0.3, 0.7, 3, 10), 4 / 0.7),
+        (TruncatedReplaceLoss(0.3, 0.7, 3, 10), 4 / 0.7),
+        (GaussianLoss((0.5, 2.0), (0.9, 0.1)), 2.0),
+    ],
+    ids=lambda law: type(law).__name__,
+)
+def test_a_law_is_no_worse_than_gaussian_noise_alone(law, most_mu):
+    assert law.most_mu == pytest.approx(most_mu, rel=1e-12)
+    for epsilon in (0.0, 0.1, 1.0, 5.0):  # farther out grids of epochs end
+        for way in DIRECTIONS:
+            assert law.log_delta(epsilon, way) <= gaussian.log_delta(epsilon, law.most_mu) + 1e-4
+
+
 @pytest.mark.parametrize("method", ["pld", "rdp"])
 @pytest.mark.parametrize(
     ("sampling", "relation", "rate"),
@@ -354,6 +415,28 @@ def test_extremes_have_an_answer_between_one_record_and_the_moments(
     moments = poisson(noise, rate, steps, k, relation, account=rdp).epsilon(1e-6)
     assert found <= moments * (1 + 3e-3) + 1e-6
     assert not math.isnan(found)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "k", "delta"),
+    [  # delta hardly falls for long, and beyond a factor in epsilon moments say nothing
+        (0.41, 0.966, 125, 100, 0.01),
+        (0.0066, 0.000824, 2, 3, 1e-5),
+        (0.000662062, 0.000824274, 2, 3, 1e-5),
+    ],
+)
+def test_epsilon_is_not_lost_beyond_what_convolutions_reach(noise, rate, steps, k, delta):
+    profile = poisson(noise, rate, steps, k, ZERO)
+    epsilon = profile.epsilon(delta)
+    assert epsilon <= profile.epsilon(delta / 100)
+    assert epsilon <= gaussian.epsilon(k * math.sqrt(steps) / noise, delta)
+    assert profile.delta(epsilon) <= delta * (1 + 1e-9)
+
+
+def test_a_loss_that_hardly_ever_is_near_epsilon_is_no_overflow():
+    """The grid's spacing follows density over slope, a quotient without bound."""
+    found = poisson(0.42662911991087676, 3.342571975515905e-07, 2, 4).epsilon(10**-8.9)
+    assert 0 < found < poisson(0.42662911991087676, 3.342571975515905e-07, 2, 4).epsilon(1e-9)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "2", None, 10_001, math.nan])

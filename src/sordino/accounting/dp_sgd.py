@@ -157,7 +157,10 @@ class NoisySteps:
     @property
     def is_trivial(self) -> bool:
         """Whether nothing of the data can ever be seen."""
-        unread = self.sample_rate == 0 and self.sampling != Sampling.FULL
+        # In passes of a given number of batches every record is met, whatever the rate says.
+        drawn = self.sampling in (Sampling.POISSON, Sampling.FIXED_SIZE)
+        met = self.sampling == Sampling.FULL or (self.steps_per_epoch is not None and not drawn)
+        unread = self.sample_rate == 0 and not met
         return self.steps == 0 or math.isinf(self.noise_multiplier) or unread
 
     @property
@@ -182,7 +185,10 @@ class NoisySteps:
         if self.sampling == Sampling.CYCLIC:  # the order is known: the worst record counts
             return ((passes + 1, 1.0),)
         # `rest` batches of at most ceil-rounded size hold at most this share of the records.
-        rate = 1 / self.batches if self.sampling == Sampling.ALLOCATION else self.sample_rate
+        # (With a rate at or below 1 / (batches + 1) one more batch would have fitted into a pass.)
+        rate = 1 / self.batches
+        if self.sampling != Sampling.ALLOCATION:
+            rate = max(self.sample_rate, 1 / (self.batches + 1))
         share = min(1.0, self.max_rows_per_person * rest * rate)
         return ((passes, 1.0 - share), (passes + 1, share))
 
@@ -209,8 +215,9 @@ def pld(
 
     All records of a person together: mu times their number where the sum has Gaussian noise and no
     batch is drawn; mixtures of Gaussians under Poisson sampling (Ganesh 2024); else, for batches of
-    fixed size, allocation and batches that are cut, the general group lemma, and the notes say so
-    (docs/math.md 12). Poisson batches that are cut to `max_batch_size`: `pld/truncated.py`.
+    fixed size, allocation and batches that are cut, the general group lemma or, where less, as if
+    batches were known, and the notes say so (docs/math.md 12). Poisson batches that are cut to
+    `max_batch_size`: `pld/truncated.py`.
 
     Raises
     ------
@@ -356,7 +363,7 @@ def _of_one_record(run: NoisySteps) -> dict[str, Any]:
 
 
 def _grouped(one: Profile, run: NoisySteps) -> Profile:
-    note = "by the general group lemma: nothing better is proved for these batches"
+    note = "by the general group lemma, or as if batches were known: no more is proved of these"
     return group(one, run.max_rows_per_person).noted(note)
 
 

@@ -637,6 +637,11 @@ class AllocationLoss(Loss):
     at_most: bool = False
     lower: bool = False
 
+    @property
+    def most_mu(self) -> float:
+        """As if the record's step were known."""
+        return (2 if self.symmetric else 1) / self.noise_multiplier
+
     def _law(self) -> _Law:
         return _epoch(self.steps_per_epoch, self.noise_multiplier, self.lower, self.finer)
 

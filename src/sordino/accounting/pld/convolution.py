@@ -543,7 +543,8 @@ class Piece:
         slope = log_add(*(factor + slope for factor, _, slope in both))
         if slope == -math.inf:
             return 0.0
-        return math.exp(log_add(*(factor + density for factor, density, _ in both)) - slope)
+        density = log_add(*(factor + density for factor, density, _ in both))
+        return math.exp(min(density - slope, 700.0))
 
     def is_fine(self, *epsilons: float) -> bool:
         """Whether the grid's error at these is what was aimed at, or nearly."""

@@ -452,6 +452,8 @@ _LOG_FALL = 40.0
 """Ln of how far delta may fall within a stretch, about."""
 _MOST_BACK = 40
 """Stretches looked back over for a bound where there is none: a factor of 100 of epsilon."""
+_MOST_BLIND = 12
+"""Convolutions of them, in search of an epsilon, that tell no more than moments do."""
 _STRAIGHT_STEPS = 6
 """Stretches that are looked for along straight lines, before those left are halved."""
 _NARROW = (8e-5, 8e-7)
@@ -560,28 +562,34 @@ class DeltaCurve:
         if near and _log_pinsker(float(self.renyi(np.array([2.0]))[0])) <= log_delta:
             return 0.0
         guess = min(guess, 0.999 * largest)
-        # Between these the bound falls to delta; stretches in between are looked at in turn.
-        below, above = 0.0, largest
+        # Between these the bound falls to delta; stretches in between are looked at in turn. From
+        # `blind` on nothing is known but by moments: what is nearer than that is looked at first.
+        below, above, blind, is_known, patience = 0.0, largest, math.inf, False, _MOST_BLIND
         for tried in itertools.count():
             start, end = self._stretch(guess)
             end = min(end, largest)
-            at_start, at_end = (self._own(start, end, e)[0] for e in (start, end))
-            if at_start > log_delta >= at_end:
-                break
+            (at_start, vague), (at_end, weak) = (self._own(start, end, e) for e in (start, end))
             if at_start <= log_delta:
                 above = start
+            elif vague and is_known and start > below and patience > 0:
+                blind = start
+                patience -= isinstance(self._piece(start, end), Piece)  # the others cost little
+            elif at_end <= log_delta:
+                break
             else:
-                below = end
+                below, blind, is_known = end, math.inf, not weak
             if above <= below:  # where two stretches meet: one bound is above delta, one below it
                 return below
             if below >= _MOST_EPSILON:
                 return math.inf
             slope = (at_start - at_end) / (end - start)
             guess = start + min((at_start - log_delta) / max(slope, 1e-9), 100 * end)
-            if tried >= _STRAIGHT_STEPS:  # straight lines mislead here: halve what is left
-                far = above if above < math.inf else max(1.0, 4 * below)
+            most = min(above, blind)
+            if tried >= _STRAIGHT_STEPS or blind < above:
+                # Straight lines mislead here: halve what is left.
+                far = most if most < math.inf else max(1.0, 4 * below)
                 guess = math.sqrt(below * far) if 4 * below < far and below else (below + far) / 2
-            guess = min(max(guess, below), math.nextafter(above, 0.0), _MOST_EPSILON)
+            guess = min(max(guess, below), math.nextafter(most, 0.0), _MOST_EPSILON)
         return first_below(lambda e: self._own(start, end, e)[0] - log_delta, start, end)
 
     def bracket(self, log_delta: float) -> tuple[float, float]:

@@ -172,6 +172,14 @@ class Loss(ABC):
         """The same, but for an outright disclosure."""
         return self.largest(direction)
 
+    @property
+    def most_mu(self) -> float:
+        """The parameter of Gaussian DP that holds whatever was drawn; infinite if none is known.
+
+        Far above this law where draws hide much; but of k records it is only k times as large.
+        """
+        return math.inf
+
 
 @dataclass(frozen=True)
 class GaussianLoss(Loss):
@@ -184,6 +192,11 @@ class GaussianLoss(Loss):
     symmetric = True
     mus: tuple[float, ...]
     weights: tuple[float, ...] = (1.0,)
+
+    @property
+    def most_mu(self) -> float:
+        """The largest of all."""
+        return max(self.mus)
 
     def largest(self, direction: Direction) -> float:
         return math.inf if any(self.mus) else 0.0
@@ -238,6 +251,12 @@ class ShiftedLoss(Loss):
     @abstractmethod
     def position(self, losses: Floats) -> Floats:
         """Where the loss is this; -inf or inf where it is never so low or high."""
+
+    @property
+    def most_mu(self) -> float:
+        """Of the two shifts that are farthest apart (joint convexity)."""
+        (upper, _), (lower, _) = self.worlds
+        return float(max(upper.max() - lower.min(), lower.max() - upper.min())) / self.scale
 
     def masses(self, edges: Floats, direction: Direction) -> tuple[Floats, Floats]:
         if direction == "forward":
@@ -378,6 +397,11 @@ class FixedSizeLoss(Loss):
     symmetric = True
     sample_rate: float
     noise_multiplier: float
+
+    @property
+    def most_mu(self) -> float:
+        """In every batch, beside a record with the opposite gradient."""
+        return 2 / self.noise_multiplier
 
     def optimistic(self) -> Loss | None:
         """As of Poisson sampling."""

@@ -67,6 +67,11 @@ class TruncatedLoss(Loss):
         none = math.log1p(-self.overflow) if self.overflow < 1 else -math.inf
         return none, math.log(self.overflow)
 
+    @property
+    def most_mu(self) -> float:
+        """Of a batch that is cut."""
+        return max(part.most_mu for part in self.parts)
+
     def largest(self, direction: Direction) -> float:
         return max(part.largest(direction) for part in self.parts)
 
