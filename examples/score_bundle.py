@@ -12,6 +12,7 @@ found by their names, and the target need not be there. A missing number counts 
 bounds; a missing or unknown level is zero in all of the level's columns. Where it has none, rows
 must come prepared as they were for the training. Either way a row longer than the certificate's
 data_norm (the intercept's constant 1 counted) is scaled down to it, since the training saw it so.
+Where the model's file has bounds, a centre and a scale, rows are prepared by these, too.
 """
 
 from __future__ import annotations
@@ -145,15 +146,30 @@ def score(
     rows: np.ndarray, weights: dict[str, np.ndarray], certificate: dict[str, Any]
 ) -> np.ndarray:
     """What each linear model says of each row, scaled as in the training, with its constant."""
-    wide = np.column_stack([rows, np.ones(len(rows))]).astype(np.float64)
+    rows, constant = rows.astype(np.float64), 1.0
     model, norm = certificate["model"], certificate["model"]["settings"].get("data_norm")
+    if "low" in weights:  # public bounds become -1 and 1
+        low, high = weights["low"], weights["high"]
+        rows = 2 * (np.clip(rows, low, high) - low) / (high - low) - 1
+    if "center" in weights:  # rows lie in data_norm before it, and in 1 after it
+        rows = rows if norm is None else shortened(rows, norm)
+        rows, norm = (rows - weights["center"]) / weights["scale"], 1.0
+        constant = float(weights["constant"][0])
+    wide = np.column_stack([rows, np.full(len(rows), constant)])
     if norm is not None and certificate["method"] != "majority":  # which looks at no row
         counted = wide if model["intercept"] else wide[:, :-1]
-        largest = np.abs(counted).max(axis=1, keepdims=True, initial=1e-150)  # squares overflow
-        lengths = np.linalg.norm(counted / largest, axis=1, keepdims=True)
-        scaled = counted / largest * (norm / np.maximum(lengths, 1))
-        counted[:] = np.where(lengths > norm / largest, scaled, counted)
+        counted[:] = shortened(counted, norm)
+    if not model["intercept"]:
+        wide[:, -1] = 1.0
     return wide @ np.column_stack([weights["coef"], weights["intercept"]]).T
+
+
+def shortened(rows: np.ndarray, norm: float) -> np.ndarray:
+    """Rows, each longer one scaled down to the norm."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=1e-150)  # squares overflow
+    lengths = np.linalg.norm(rows / largest, axis=1, keepdims=True)
+    scaled = rows / largest * (norm / np.maximum(lengths, 1))
+    return np.where(lengths > norm / largest, scaled, rows)
 
 
 def predict(scores: np.ndarray, labels: list[Any]) -> list[Any]:

@@ -13,7 +13,13 @@ from sordino.privacy import Estimate, Guarantee, Observation, Relation
 
 if TYPE_CHECKING:
     from sordino.assessment.run import assess
-    from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression, load, tune
+    from sordino.estimators import (
+        PrivateHead,
+        PrivateLinearSVC,
+        PrivateLogisticRegression,
+        load,
+        tune,
+    )
     from sordino.release.certificate import Certificate
     from sordino.release.ledger import BudgetExceeded, Ledger
     from sordino.report.result import Assessment
@@ -29,6 +35,7 @@ __all__ = [
     "NotApplicable",
     "Observation",
     "PrivacyLeakWarning",
+    "PrivateHead",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
     "Relation",
@@ -45,6 +52,7 @@ _HEAVY = {
     "BudgetExceeded": "release.ledger",
     "Certificate": "release.certificate",
     "Ledger": "release.ledger",
+    "PrivateHead": "estimators",
     "PrivateLinearSVC": "estimators",
     "PrivateLogisticRegression": "estimators",
     "assess": "assessment.run",

@@ -153,6 +153,30 @@ def write(path: _PathLike, content: bytes, *, mode: int = 0o600, new: bool = Fal
         settle(directory)
 
 
+@contextmanager
+def growing(path: _PathLike, *, mode: int = 0o600) -> Iterator[BinaryIO]:
+    """A file to be written part by part, in the place of one that may be there.
+
+    It gets its name when the block ends and all of it is on the disk; if anything is raised there,
+    nothing is left of it.
+    """
+    check_place(path)
+    directory = os.path.dirname(os.fspath(path)) or "."
+    beside = os.path.join(directory, f".{os.urandom(8).hex()}.partial")
+    try:
+        with os.fdopen(os.open(beside, _NEW, mode), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+    with suppress(OSError):  # it is there, whole; perhaps not after a loss of power
+        settle(directory)
+
+
 def put(
     path: _PathLike, content: bytes, beside: _PathLike, *, mode: int = 0o600, new: bool = False
 ) -> None:

@@ -153,7 +153,7 @@ def test_too_many_categories_never_become_columns(csv, monkeypatch, number: int)
     def built(*_: object) -> None:
         pytest.fail("columns were built")
 
-    monkeypatch.setattr(table_file, "_encoded", built)
+    monkeypatch.setattr(table_file, "encoded", built)
     path = csv(_categories(number))
     assert refusal(DataError, data=path) == (
         "Column 2 of the file has more than 1,000 different words. Describe it, or: Leave it out "

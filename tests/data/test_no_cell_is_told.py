@@ -14,9 +14,10 @@ import pytest
 from damaged import HEADER, NUMBERS, WORDS, csv_file, damaged_file, leaked, said
 
 from sordino.data import frames, table_file
+from sordino.data.blocks import Blocks
 from sordino.data.catalogue import files
 from sordino.data.catalogue.tabular import ParsedTable, parse_ipums
-from sordino.data.columns import Columns
+from sordino.data.columns import Columns, feature_names
 from sordino.data.sources import DataError
 from sordino.errors import InvalidArgument
 
@@ -35,6 +36,7 @@ PUBLIC = Columns.from_toml(
 )
 DRAFT = Columns(PUBLIC.target, ("no", "yes"), PUBLIC.columns, read_from_data=True)
 PERSONS = replace(PUBLIC, person="code")
+FEATURES = feature_names(PUBLIC.features)
 
 
 def _uses(path: Path) -> dict[str, Callable[[], object]]:
@@ -47,6 +49,9 @@ def _uses(path: Path) -> dict[str, Callable[[], object]]:
         "read drafted persons": lambda: table_file.read(path, None, DRAFT.with_person("code")),
         "read persons alone": lambda: table_file.read(path, "ill", Columns(person="name")),
         "rows": lambda: table_file.rows(path, PUBLIC),
+        "blocks": lambda: list(Blocks(path, PUBLIC, FEATURES, rows=7)),
+        "blocks that are kept": lambda: list(Blocks(path, PUBLIC, FEATURES, keep="age", rows=7)),
+        "prepared blocks": lambda: list(Blocks(path, None, ["age", "code"], rows=7)),
         "describe": lambda: table_file.draft(path, "ill"),
     }
 

@@ -231,3 +231,27 @@ def test_a_closed_pipe_is_no_error(directory: Path, people: pd.DataFrame, tmp_pa
         said = running.stderr.read().decode()
     assert said.startswith("epsilon = ")
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"center": "private"},
+        {"center": "none", "fit_intercept": False},
+        {"scale": "private", "fit_intercept": False},
+        {"bounds": None, "center": [0.5, 0.5], "data_norm": 0.7},
+    ],
+)
+def test_prepared_rows_are_scored_alike(how: dict[str, object], tmp_path: Path) -> None:
+    draws = np.random.default_rng(2)
+    X = draws.normal(0.5, 1, size=(200, 2)) * draws.choice([1, 30], size=(200, 1))
+    y = (X[:, 0] > 0.5).astype(int)
+    known = {"epsilon": 5.0, "classes": [0, 1], "bounds": (0, 1), **how}
+    model = sordino.PrivateLogisticRegression(**known).fit(X, y)
+    model.save(tmp_path / "m")
+    np.save(tmp_path / "rows.npy", X)
+    asked = [EXAMPLE, tmp_path / "m", tmp_path / "rows.npy", "--probabilities"]
+    told = subprocess.run([sys.executable, *asked], capture_output=True, text=True, check=True)
+    found = np.loadtxt(told.stdout.splitlines()[1:], delimiter=",")
+    assert found == pytest.approx(model.predict_proba(X), abs=1e-9)

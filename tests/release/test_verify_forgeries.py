@@ -87,6 +87,7 @@ FREE = (
         Free(f"model.settings.{name}", "then it was left to a rule", edits=("null",))
         for name in ("epochs", "steps", "batch_size", "learning_rate", "average_every", "delta")
     ),
+    Free("model.settings", "left to a rule, too", edits=("drop center", "drop scale")),
     Free("evidence.candidates.*", "of models that did not leave: they must only prove the same"),
 )
 
@@ -220,6 +221,25 @@ def test_no_single_value_of_papers_by_a_target_can_be_changed(path: str, tmp_pat
     forged = asked_by_risk(tmp_path)
     assert forged.accepted(_written(forged.plain))
     assert forged.slipped(path, every=2) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "every"),
+    [("model.settings*", 2), ("evidence.releases*", 2), ("evidence.training*", 9)],
+)
+def test_no_single_value_of_papers_with_a_private_centre_can_be_changed(
+    path: str, every: int, tmp_path: Path
+) -> None:
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(200, 3)), np.arange(200) % 2
+    how = {"method": "noisy-gd", "classes": [0, 1], "delta": 1e-5, "bounds": (-2, 2)}
+    made = tmp_path / "made"
+    made.mkdir(parents=True)
+    model = PrivateLogisticRegression(**how, center="private", scale="private")
+    model.fit(X, y).save(made / "prepared")
+    forged = Forged("prepared", tmp_path, made)
+    assert forged.accepted(_written(forged.plain))
+    assert forged.slipped(path, every=every) == []
 
 
 @pytest.mark.parametrize(

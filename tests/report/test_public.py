@@ -94,6 +94,14 @@ def test_the_page_says_which_risk_was_asked_for():
     assert "**Asked for**: so much at most, which gives epsilon" in text
 
 
+def test_the_page_names_the_feature_map_and_what_is_taken_on_trust():
+    certificate = json.loads(samples.CERTIFICATE)
+    certificate["preprocessing"]["features"] = {"name": "edges", "sha256": "0" * 64, "unseen": []}
+    text = page.markdown(public.page(public.public_facts(certificate)))
+    assert "**Feature map**: edges" in text
+    assert "if it was made from the protected records" in text
+
+
 def test_nothing_internal_is_in_the_public_document(facts):
     sample = samples.release_sample()
     text = public.dumps(facts)

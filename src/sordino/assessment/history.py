@@ -39,8 +39,11 @@ def directory() -> Path:
 
 
 def warn(source: Source) -> None:
-    """Warn of earlier releases from a file, byte for byte this one, unless a ledger is open."""
-    if not source.is_file or is_open():
+    """Warn of earlier releases from a file, byte for byte this one, unless a ledger is open.
+
+    Records in memory are known again, too.
+    """
+    if not _known_again(source) or is_open():
         return
     days: list[str] = []
     with suppress(OSError):
@@ -49,19 +52,25 @@ def warn(source: Source) -> None:
         days = _place(source).read_text("ascii", "replace").split()
     if not days:
         return
-    before = f"Models released from this file before: {len(days):,}, last on {days[-1][:10]}. They"
+    these = "this file" if source.is_file else "these records"
+    before = f"Models released from {these} before: {len(days):,}, last on {days[-1][:10]}. They"
     hint = "add up: keep a budget (`sordino ledger init`, then --ledger FILE --dataset NAME)."
     warnings.warn(f"{before} {hint}", ReleasedBefore, stacklevel=2)
 
 
 def add(source: Source) -> None:
     """Keep that a model of this file was released; a disk that refuses is no reason to fail."""
-    if not source.is_file:
+    if not _known_again(source):
         return
     with suppress(OSError):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         with open(os.open(_place(source), flags, 0o600), "a") as file:
             file.write(f"{datetime.now(UTC):%Y-%m-%d}\n")
+
+
+def _known_again(source: Source) -> bool:
+    """Whether the records are the user's own, and can be told from others."""
+    return source.is_file or (source.records is not None and bool(source.records.digest()))
 
 
 def _place(source: Source) -> Path:
@@ -76,6 +85,9 @@ def _place(source: Source) -> Path:
         with suppress(FileExistsError):
             os.link(new, key)
         new.unlink()
-    with open(os.path.expanduser(source.data), "rb") as file:
-        content = hashlib.file_digest(file, "sha256").digest()
+    if source.records is not None:
+        content = source.records.digest()
+    else:
+        with open(os.path.expanduser(source.data), "rb") as file:
+            content = hashlib.file_digest(file, "sha256").digest()
     return place / hmac.new(key.read_bytes(), content, "sha256").hexdigest()

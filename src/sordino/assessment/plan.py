@@ -23,8 +23,10 @@ from sordino.audit.pairs import Pair
 from sordino.audit.runners.fits import class_dataset
 from sordino.data import Dataset, recipe
 from sordino.data.catalogue.recipes import Network, Recipe
+from sordino.data.given import Given
 from sordino.data.preprocess import clip_rows
-from sordino.data.source import Prepared, held_out
+from sordino.data.source import Prepared, Source, held_out
+from sordino.errors import NotApplicable
 from sordino.estimators import PrivateLinearSVC, PrivateLogisticRegression
 from sordino.estimators.classifiers import PrivateLinearClassifier
 from sordino.estimators.fit import PlannedFit, content_digest
@@ -151,6 +153,8 @@ class AssessmentPlan:
     ----------
     request
         What was asked.
+    source
+        Where the records came from.
     prepared
         Records and what is known of them.
     X, y, test_X, test_y
@@ -171,6 +175,7 @@ class AssessmentPlan:
     """
 
     request: Request
+    source: Source
     prepared: Prepared
     X: Any
     y: Any
@@ -186,7 +191,9 @@ class AssessmentPlan:
     plain: TrainSpec
 
     @classmethod
-    def of(cls, request: Request, secret: bytes | None = None) -> AssessmentPlan:
+    def of(
+        cls, request: Request, secret: bytes | None = None, records: Given | None = None
+    ) -> AssessmentPlan:
         """Read the records, plan the release and craft the pair.
 
         Parameters
@@ -195,19 +202,22 @@ class AssessmentPlan:
             What was asked.
         secret
             By which rows of persons are drawn: the same one gives the same plan.
+        records
+            What is in memory, where the request says that the data are.
 
         Raises
         ------
         InvalidArgument, DataError, NotApplicable
             For what cannot be assessed; nothing was written.
         """
-        source = request.source()
+        source = request.source(records)
         whole = source.read(persons=True, secret=secret)
         prepared = whole.cut(request.max_rows_per_person)
         train, test_X, test_y = held_out(prepared)
         X, y = train.X, train.y
         delta, _ = request.delta_and_reason(len(X))
-        known = None if source.is_file else recipe(request.data)
+        own = source.is_file or records is not None
+        known = None if own else recipe(request.data)
         persons, counted = request.max_rows_per_person, prepared.persons is not None
         promised = request.risk or request.epsilon
         assert promised is not None  # `Request` sees to that
@@ -231,13 +241,29 @@ class AssessmentPlan:
             )
             # Nobody has too many rows any more: the estimator sees that, and says so.
             fitting = estimator._prepare(X, y, train.persons)
+            if fitting.plan.task.prepared is not None:
+                what = "An assessment measures trainings on rows as they are, and here a private"
+                raise NotApplicable(f"{what} centre or scale comes before; use center='none'.")
             if counted:
                 classes, codes = np.unique(whole.y, return_inverse=True)
                 digest = content_digest(np.asarray(whole.X), codes, classes)
                 fitting = replace(fitting, digest=digest)
             D = fitting.records.dataset(0)
         return cls(
-            *(request, prepared, X, y, test_X, test_y, known, delta, estimator, fitting, network),
+            *(
+                request,
+                source,
+                prepared,
+                X,
+                y,
+                test_X,
+                test_y,
+                known,
+                delta,
+                estimator,
+                fitting,
+                network,
+            ),
             D=D,
             pair=pairs.canary(D),
             plain=plain_spec(D.rows, fitting, known),

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sordino import _files, checks
-from sordino.data.source import Source, listed_classes, names_file
+from sordino.data.source import IN_MEMORY, Source, listed_classes, names_file
 from sordino.errors import InvalidArgument
 from sordino.privacy import MOST_ROWS_PER_PERSON, default_delta
 
 if TYPE_CHECKING:
     from sordino.accounting.risk import RiskTarget
     from sordino.data.columns import Columns, Label
+    from sordino.data.given import Given
     from sordino.release.ledger import Ledger
 
 GALLERY = "gallery:"
@@ -344,20 +345,28 @@ class Request:
         classes = None if self.classes is None else tuple(self.classes)
         return Columns(self.target, classes, columns, self.read_from_data)
 
-    def source(self) -> Source:
+    def source(self, records: Given | None = None) -> Source:
         """Where the records come from.
+
+        Parameters
+        ----------
+        records
+            What is in memory, where `data` says that the records are.
 
         Raises
         ------
         InvalidArgument
             If there is no such dataset or file, or it is not fully described.
         """
+        if records is None and self.data == IN_MEMORY:
+            hint = "Call sordino.assess with the same data and out=, to go on."
+            checks.fail("data", "[in memory]", "to be passed again: no file holds them", hint)
         columns: str | Columns | None = self.columns
         classes = None if self.classes is None else tuple(self.classes)
         if self.described or self.read_from_data:
             columns, classes = self.public_columns(), None
         of_rows = (self.data_norm, self.data_dir, self.person)
-        return Source(self.data, self.target, columns, classes, *of_rows)
+        return Source(self.data, self.target, columns, classes, *of_rows, records)
 
     def budget(self) -> Ledger | None:
         """The budget that the release is charged to, if one is named."""
@@ -414,7 +423,10 @@ class Request:
 
         settings = _resolve(self._values(), os.getcwd())
         described = settings.pop("described")
-        lines = ["# What was asked; `sordino assess study.toml` asks it again."]
+        again = "`sordino assess study.toml` asks it again"
+        if self.data == IN_MEMORY:
+            again = "sordino.assess, with the same records and out=, goes on"
+        lines = [f"# What was asked; {again}."]
         lines += [f"{k} = {_toml(k, value)}" for k, value in settings.items() if value is not None]
         for name, column in described.items():
             lines += ["", f"[columns.{toml_key(name)}]"]

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from sordino import checks
 from sordino.assessment.directory import ASSESSMENT, MODEL, PAGE, STUDY, AssessmentDirectory
 from sordino.assessment.request import GALLERY, Request
+from sordino.data.source import IN_MEMORY
 from sordino.privacy import Relation
 from sordino.report.result import STAGES, Assessment, Provenance, Question
 from sordino.types import Progress
@@ -36,6 +37,7 @@ from sordino.types import Progress
 if TYPE_CHECKING:
     from sordino.assessment.plan import AssessmentPlan
     from sordino.audit.pairs import Claim
+    from sordino.data.given import Given
     from sordino.report.result import Attack, Proved, Release
 
 _Result = TypeVar("_Result")
@@ -142,7 +144,9 @@ class _Stages:
             mechanism=(request.mechanism or "") if claim else "",
             settings=request.settings(),
             asked="" if request.risk is None else request.risk.words,
-            rerun=f"sordino assess {study} --out {again}{' --run-code' * request.runs_code}",
+            rerun=f"sordino assess {study} --out {again}{' --run-code' * request.runs_code}"
+            if request.data != IN_MEMORY
+            else "sordino.assess with the same records and another out=",
         )
 
     def report(self, assessment: Assessment) -> Assessment:
@@ -163,7 +167,9 @@ def _render(assessment: Assessment) -> tuple[str, str]:
 
 
 def assess(
-    request: Request | None = None,
+    request: Any = None,
+    X: Any = None,
+    y: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
     watch: Watch | None = None,
@@ -178,7 +184,14 @@ def assess(
     ----------
     request
         What is asked, such as `Request.from_file("study.toml")`; or pass its settings by name:
-        data="patients.csv", target="ill", epsilon=1.0, effort="quick", ...
+        data="patients.csv", target="ill", epsilon=1.0, effort="quick", ... Or an estimator that
+        is not fitted: its parameters become settings, and one that the assessment has no setting
+        for is refused. Or the records themselves, in the place of X and y.
+    X, y
+        Records in memory instead of `data`: rows of numbers and labels, or a table of pandas or
+        polars with `target=` and, as for a file, `columns=` (a file, tables or a `Columns`). The
+        study holds nothing of them but what that of a file does: to go on with it, pass the same
+        records again.
     out
         Directory of the assessment, INTERNAL: made, or resumed. It holds the released model
         (`model/`), the page and everything behind it. None keeps nothing, not even the model.
@@ -209,8 +222,18 @@ def assess(
     >>> found = assess(mechanism="gallery:fixed-seed", effort="quick", audit_runs=200)
     >>> found.broken
     True
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sordino import PrivateLogisticRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PrivateLogisticRegression(epsilon=2, method="noisy-gd", classes=[0, 1])
+    >>> found = assess(model, X / 1000, y, effort="quick", seeds=20, neighbours=2, audit_runs=64)
+    >>> found.proved.epsilon <= 2
+    True
     """
-    asked = (request or Request()).with_options(**settings)
+    asked, records = _asked(request, X, y, settings)
+    if records is not None and (mechanism is not None or asked.mechanism is not None):
+        checks.fail("data", "[in memory]", "to be left out with a mechanism", "Pass pair=.")
     if isinstance(mechanism, str):
         asked, mechanism = asked.with_options(mechanism=mechanism), None
     elif mechanism is not None and asked.mechanism is None:
@@ -220,17 +243,34 @@ def assess(
     if pair is not None and (asked.mechanism is None or gallery):
         checks.fail("pair", "[given]", "to be left out without a mechanism of your own")
     if pair is None and asked.pair is None and not gallery:
-        asked.source()  # a wrong target is said before a directory of another study is
+        asked.source(records)  # a wrong target is said before a directory of another study is
     if out is None:
-        return _assess_unkept(asked, watch or Silent(), mechanism, pair, client)
+        return _assess_unkept(asked, watch or Silent(), mechanism, pair, client, records)
     place = AssessmentDirectory.checked(out, asked)
     # What was released is charged for: to resume needs no ledger.
     with (None if place.released else asked.budget()) or nullcontext():
-        return _assess(asked, _Stages(place, watch or Silent()), mechanism, pair, client)
+        stages = _Stages(place, watch or Silent())
+        return _assess(asked, stages, mechanism, pair, client, records)
+
+
+def _asked(first: Any, X: Any, y: Any, settings: dict[str, Any]) -> tuple[Request, Given | None]:
+    """What is asked; the rooms that know estimators and tables only if some are passed."""
+    named = (settings.get(name) for name in ("data", "columns"))
+    plain = all(each is None or isinstance(each, str | os.PathLike) for each in named)
+    if plain and X is None and y is None and isinstance(first, Request | None):
+        return (first or Request()).with_options(**settings), None
+    from sordino.assessment import asked
+
+    return asked.asked(first, X, y, settings)
 
 
 def _assess_unkept(
-    request: Request, watch: Watch, mechanism: Any, pair: Any, client: Any
+    request: Request,
+    watch: Watch,
+    mechanism: Any,
+    pair: Any,
+    client: Any,
+    records: Given | None = None,
 ) -> Assessment:
     """Without a directory nothing is kept, and a model that nobody keeps is not worth a budget."""
     from sordino.release.ledger import is_open
@@ -239,7 +279,7 @@ def _assess_unkept(
         checks.fail("out", None, "to be given while a ledger is open")
     with tempfile.TemporaryDirectory(prefix="sordino-") as scratch:
         place = AssessmentDirectory.checked(Path(scratch) / "study", request)
-        found = _assess(request, _Stages(place, watch), mechanism, pair, client)
+        found = _assess(request, _Stages(place, watch), mechanism, pair, client, records)
     question = replace(found.question, rerun="sordino.assess(..., out=DIRECTORY) keeps a study")
     release = found.release
     if release is not None and release.directory:
@@ -248,10 +288,15 @@ def _assess_unkept(
 
 
 def _assess(
-    request: Request, stages: _Stages, mechanism: Any, pair: Any, client: Any
+    request: Request,
+    stages: _Stages,
+    mechanism: Any,
+    pair: Any,
+    client: Any,
+    records: Given | None = None,
 ) -> Assessment:
     if request.mechanism is None:
-        return _assess_release(request, stages, client)
+        return _assess_release(request, stages, client, records)
     from sordino.assessment.stages.attack import attack_mechanism, mechanism_target
     from sordino.report.result import Attack
 
@@ -282,7 +327,9 @@ def _assess(
         return stages.report(assessment)
 
 
-def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessment:
+def _assess_release(
+    request: Request, stages: _Stages, client: Any, records: Given | None = None
+) -> Assessment:
     """Every stage of a release."""
     from sordino.assessment import history
     from sordino.assessment.pages import verified
@@ -294,12 +341,12 @@ def _assess_release(request: Request, stages: _Stages, client: Any) -> Assessmen
     directory = stages.directory
     with stages.always("read"):
         secret = directory.secret or new_secret()
-        plan = AssessmentPlan.of(request, secret)
+        plan = AssessmentPlan.of(request, secret, records)
         measure.check(plan)
         attack.check(plan)
         if not directory.released and directory.charged_bundle() is None:
             plan.check_budget()
-            history.warn(request.source())
+            history.warn(plan.source)
 
     def do(stage: str, kind: type[_Result], work: Callable[..., _Result], **more: Any) -> _Result:
         return stages.do(stage, kind, lambda place, tell: work(plan, place, tell, **more))
@@ -350,7 +397,9 @@ def _caveats(
     records = plan.records
     for what in records.reads_private_data:
         yield f"Read off the records beforehand, and not covered by the guarantee: {what}."
-    if plan.recipe is None and not plan.prepared.description:
+    if not plan.prepared.declared:
+        yield "How the rows were prepared is not known here: what that read is not covered."
+    elif plan.recipe is None and not plan.prepared.description:
         yield "The certificate lacks bounds and levels that were read off the records."
     if records.advice:
         yield records.advice

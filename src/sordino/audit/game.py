@@ -34,7 +34,7 @@ from sordino.audit.bounds import epsilon_of_rates, level_of, positive_delta, upp
 from sordino.audit.pairs import Claim, difference, has_silent_record
 from sordino.audit.runners.fits import lay_out
 from sordino.audit.runners.functions import Output, is_estimator
-from sordino.audit.runners.minimised import SingleFit
+from sordino.audit.runners.minimised import PreparedFit, SingleFit
 from sordino.audit.runners.outputs import as_dataset, check_memory, outputs
 from sordino.audit.runners.trained import TrainedRelease
 from sordino.audit.scores import Fitted, Score
@@ -440,6 +440,16 @@ def _checked_claim(
     return claim, claim.delta
 
 
+def _moves_zeros(mechanism: Any) -> bool:
+    """Whether an estimator makes another row of a row of zeros: then that has a gradient."""
+    if not is_estimator(mechanism):
+        return False
+    moved = (getattr(mechanism, name, None) for name in ("center", "scale"))
+    asked = any(not isinstance(how, str) or how == "private" for how in moved if how is not None)
+    bounded = getattr(mechanism, "bounds", None) is not None
+    return bool(getattr(mechanism, "fit_intercept", False)) or bounded or asked
+
+
 def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relation | None, bool]:
     """Two neighbours for this mechanism, as they are to be run on.
 
@@ -457,6 +467,9 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
     if isinstance(D_prime, Neighbours):
         if len(D_prime) == 1 and D_prime.slot[0] == UNCHANGED:
             checks.fail("D_prime", "[the same records]", "to differ from D in one record")
+        if isinstance(mechanism, PreparedFit) and D_prime.relation is Relation.ZERO_OUT:
+            wanted = "to replace or remove a record: with a released centre none is silent"
+            checks.fail("D_prime", "[a silent record]", wanted)
         if isinstance(mechanism, SingleFit):
             return *lay_out(as_dataset("D", D), D_prime), D_prime.relation, False
         if not trained:
@@ -474,7 +487,7 @@ def _checked_pair(mechanism: Any, D: Any, D_prime: Any) -> tuple[Any, Any, Relat
     if trained:  # whether a record of zeros has no gradient, as far as can be seen
         linear = mechanism.spec.objective.is_linear and not mechanism.spec.objective.intercept
     else:
-        linear = not (is_estimator(mechanism) and getattr(mechanism, "fit_intercept", False))
+        linear = not (_moves_zeros(mechanism) or isinstance(mechanism, PreparedFit))
     replaced = apart.relation is Relation.REPLACE_ONE
     silent = replaced and linear and has_silent_record(D, D_prime, apart)
     return D, D_prime, apart.relation, silent

@@ -382,7 +382,8 @@ def likelihood(mechanism: Any, D: Any, D_prime: Any) -> Score:
         For every other mechanism: SGD's own law, and what a function draws, are not known.
     """
     fit = mechanism.plan if isinstance(mechanism, SingleFit) else None
-    if fit is not None and fit.method == "objective" and fit.task.problems == 1:
+    objective = fit is not None and fit.method == "objective" and fit.task.prepared is None
+    if fit is not None and objective and fit.task.problems == 1:
         first, second = (_Minimiser.of(mechanism, each) for each in (D, D_prime))
         return lambda released: second.log_density(released) - first.log_density(released)
     trained = isinstance(mechanism, TrainedRelease)

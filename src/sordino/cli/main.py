@@ -20,6 +20,7 @@ import sordino
 from sordino import _cost
 from sordino._files import reason
 from sordino.cli import account, assess, audit, calibrate, certificate, data, ledger, measure
+from sordino.cli.predict import predict
 from sordino.cli.release import release
 from sordino.cli.terminal import output_failure, plain_warnings, resumable, say
 from sordino.errors import InvalidArgument, NotApplicable, Refused, printable
@@ -127,6 +128,7 @@ app.command("report")(assess.report)
 app.command("account")(account.account)
 app.command("calibrate")(calibrate.calibrate)
 app.command("release")(release)
+app.command("predict")(predict)
 for _room in (measure, audit, certificate, ledger, data):
     app.add_typer(_room.app, name=_room.__name__.rpartition(".")[2])
 
@@ -141,8 +143,8 @@ def _root(
     **estimated** epsilon (SGD's own noise, measured; no guarantee) and **observed** epsilon (a
     lower bound won by an attack). `assess` does all of it and writes one page. The parts: `account`
     and `calibrate` prove, `release` releases (with `certificate` and `ledger` for its papers and
-    its budget), `measure` estimates, `audit` attacks, `reproduce` sets the papers' numbers beside
-    ours.
+    its budget, `predict` for new rows), `measure` estimates, `audit` attacks, `reproduce` sets the
+    papers' numbers beside ours.
     """
     if version:
         say(f"sordino {sordino.__version__}")

@@ -52,10 +52,14 @@ class Unusable(DataError):
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """The cells of a column; blank text counts as missing. `name` is how sentences call it."""
+    """The cells of a column; blank text counts as missing. `name` is how sentences call it.
+
+    `before` says how many rows of the table came before these, where it is read in blocks.
+    """
 
     name: str
     series: pd.Series
+    before: int = 0
 
     def inferred(self) -> Column:
         """Describe the column by what its rows hold: READS PRIVATE DATA."""
@@ -82,7 +86,7 @@ class Cells:
         strange = np.isnan(found) & ~self.missing | np.isinf(found)
         if strange.any():
             hint = "Correct it, empty it, or describe the column by levels."
-            raise Unusable(self.name, f"has no finite number in row {_first(strange)}", hint)
+            raise Unusable(self.name, f"has no finite number in row {self.row(strange)}", hint)
         return found
 
     @functools.cached_property
@@ -99,7 +103,7 @@ class Cells:
     @property
     def words(self) -> set[str]:
         """The different values, as text: READS PRIVATE DATA."""
-        return {_word(value) for value in self._values if value is not None}
+        return {word(value) for value in self._values if value is not None}
 
     def places(self, levels: Sequence[Label]) -> Ints:
         """The place of each row's value among `levels`; -1 if it is missing or none of them."""
@@ -107,7 +111,7 @@ class Cells:
         if isinstance(levels[0], bool):
             keys = [str(value).capitalize() for value in self._values]
         elif isinstance(levels[0], str):
-            keys = [_word(value) for value in self._values]
+            keys = [word(value) for value in self._values]
         else:
             keys = list(_parse(self._values))
         return np.array([*(index.get(key, -1) for key in keys), -1], dtype=np.int64)[self._codes]
@@ -115,14 +119,18 @@ class Cells:
     def labels(self, classes: Sequence[Label] | None) -> Array:
         """One label a row: a word, or a number if all are whole numbers (or `classes` are)."""
         if self.missing.any():
-            self._refuse_target(f"has no label in row {_first(self.missing)}", "Drop the row.")
+            self._refuse_target(f"has no label in row {self.row(self.missing)}", "Drop the row.")
         if classes is None:
             classes = self.classes()
         places = self.places(classes)
         if (places < 0).any():
             hint = "Add its label to the classes, or drop it."
-            self._refuse_target(f"has none of the classes in row {_first(places < 0)}", hint)
+            self._refuse_target(f"has none of the classes in row {self.row(places < 0)}", hint)
         return spelled(classes)[places]
+
+    def row(self, bad: npt.NDArray[np.bool_]) -> int:
+        """The first of these rows, as people count: from 1, below the header."""
+        return self.before + int(np.argmax(bad)) + 1
 
     def persons(self) -> Ints:
         """One number a row, the same for cells that read the same, blanks around them aside.
@@ -130,14 +138,14 @@ class Cells:
         A row of nobody could be anybody's, beyond all counting: it is refused.
         """
         index: dict[str, int] = {}
-        words = (None if value is None else _word(value) for value in self._values)
+        words = (None if value is None else word(value) for value in self._values)
         known = (
             -1 if word is None or word in MISSING else index.setdefault(word, len(index))
             for word in words
         )
         codes = np.array([*known, -1], dtype=np.int64)[self._codes]
         if (codes < 0).any():
-            why = f"tells persons apart and has none in row {_first(codes < 0)}"
+            why = f"tells persons apart and has none in row {self.row(codes < 0)}"
             raise Unusable(self.name, why, "Fill it, or drop the row.")
         return codes
 
@@ -239,7 +247,7 @@ def _spelled(label: Label) -> str | int | float:
     return str(label) if isinstance(label, bool) else label
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     """The value as text; a whole number without ".0", as a file of text would have it."""
     number = isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
     return str(int(value)) if number and float(value).is_integer() else str(value)
@@ -252,10 +260,6 @@ def _parse(values: list[Any]) -> Floats:
     kept = [None if isinstance(value, bool | np.bool_) else value for value in values]
     parsed = pd.to_numeric(pd.Series(kept, dtype=object), errors="coerce")
     return np.asarray(parsed, dtype=np.float64)
-
-
-def _first(bad: npt.NDArray[np.bool_]) -> int:
-    return int(np.argmax(bad)) + 1
 
 
 MANY = 100

@@ -69,15 +69,20 @@ def check_path(path: str | Path) -> Path:
         checks.fail("data", path, "to exist")
     with _files.explained("data", path, "read"), _files.opened(path):
         pass  # pandas would wait for a pipe
-    if name.endswith(_PARQUET_ENDINGS):
-        try:
-            version = importlib.metadata.version("pyarrow")
-        except importlib.metadata.PackageNotFoundError:
-            checks.fail("data", path, "to have pyarrow to read it", "pip install pyarrow.")
-        # Before this version opening a file could run code that it carries (CVE-2023-47248).
-        if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < (14, 0, 1):
-            checks.fail("pyarrow", version, ">= 14.0.1, for safety", "pip install -U pyarrow.")
+    if is_parquet(path):
+        check_pyarrow("data", path, "read")
     return path
+
+
+def check_pyarrow(argument: str, path: Path, verb: str) -> None:
+    """Refuse a Parquet file where nothing is here to read or write it safely."""
+    try:
+        version = importlib.metadata.version("pyarrow")
+    except importlib.metadata.PackageNotFoundError:
+        checks.fail(argument, path, f"to have pyarrow to {verb} it", "pip install pyarrow.")
+    # Before this version opening a file could run code that it carries (CVE-2023-47248).
+    if tuple(int(part) for part in version.split(".")[:3] if part.isdigit()) < (14, 0, 1):
+        checks.fail("pyarrow", version, ">= 14.0.1, for safety", "pip install -U pyarrow.")
 
 
 def names(path: str | Path, declared: Collection[str] = ()) -> list[str]:
@@ -87,7 +92,7 @@ def names(path: str | Path, declared: Collection[str] = ()) -> list[str]:
     """
     path = check_path(path)
     with _sentences(path):
-        if _is_parquet(path):
+        if is_parquet(path):
             stored = [str(name).strip() for name in _parquet_file(path).schema_arrow.names]
             # So does pyarrow store the row numbers of a pandas table.
             index = re.compile(r"__index_level_\d+__")
@@ -117,7 +122,7 @@ def read(
     path = check_path(path)
     wanted = [i for i, name in enumerate(found) if name and name not in leave_out]
     with _sentences(path):
-        if _is_parquet(path):
+        if is_parquet(path):
             # Column by column: what pandas noted in the file about its index does not concern us.
             table = _parquet_file(path).read().select(wanted)
             frame: pd.DataFrame = table.to_pandas(ignore_metadata=True)
@@ -128,13 +133,71 @@ def read(
     return frame.set_axis([found[i] for i in wanted], axis=1)
 
 
+def blocks(
+    path: str | Path,
+    found: Sequence[str],
+    *,
+    words: Collection[str],
+    leave_out: Collection[str],
+    rows: int,
+) -> Iterator[pd.DataFrame]:
+    """Read as `read` does, so many rows at a time, in the order of the file.
+
+    What a column holds is told from each block alone: whole numbers in one, others in the next.
+    """
+    path = check_path(path)
+    wanted = [i for i, name in enumerate(found) if name and name not in leave_out]
+    texts = [i for i in wanted if found[i] in words]
+    parts = (_parquet_blocks if is_parquet(path) else _csv_blocks)(path, wanted, texts, rows)
+    count = 0
+    while True:
+        with _sentences(path):
+            part = next(parts, None)
+        if part is None:
+            break
+        if len(part):
+            count += len(part)
+            yield part.set_axis([found[i] for i in wanted], axis=1)
+    if not count:
+        raise DataError(f"{path} has no rows.")
+
+
+def _parquet_blocks(
+    path: Path, wanted: list[int], words: list[int], rows: int
+) -> Iterator[pd.DataFrame]:
+    arrow = importlib.import_module("pyarrow")
+    for batch in _parquet_file(path).iter_batches(batch_size=rows):
+        table = arrow.Table.from_batches([batch])
+        part = table.select(wanted).to_pandas(ignore_metadata=True)
+        part = part.set_axis(wanted, axis=1)
+        # Beside an empty cell long whole numbers would lose digits as floats.
+        exact = table.select(words).to_pandas(ignore_metadata=True, integer_object_nulls=True)
+        for place, name in enumerate(words):
+            part[name] = exact.iloc[:, place]
+        yield part
+
+
+def _csv_blocks(
+    path: Path, wanted: list[int], words: list[int], rows: int
+) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
+    with pd.read_csv(path, chunksize=rows, **_csv_options(path, wanted, words)) as reader:
+        while True:
+            with _parsing(path):
+                part = next(reader, None)
+            if part is None:
+                return
+            yield part[wanted]
+
+
 def zeros_in_front(path: str | Path, found: Sequence[str]) -> set[str]:
     """Names of the columns of a CSV file that hold whole numbers such as 007, in its first rows.
 
     As numbers they lose the zeros, and are likely no numbers.
     """
     path = check_path(path)
-    if _is_parquet(path):
+    if is_parquet(path):
         return set()
     with _sentences(path):
         wanted = [i for i, name in enumerate(found) if name]
@@ -149,7 +212,8 @@ def zeros_in_front(path: str | Path, found: Sequence[str]) -> set[str]:
     }
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether a file is one, by its name."""
     return path.name.lower().endswith(_PARQUET_ENDINGS)
 
 
@@ -206,8 +270,15 @@ def _csv(
 ) -> pd.DataFrame:
     import pandas as pd
 
+    with _parsing(path):
+        frame: pd.DataFrame = pd.read_csv(path, nrows=rows, **_csv_options(path, wanted, words))
+    return frame[wanted]
+
+
+def _csv_options(path: Path, wanted: list[int], words: list[int]) -> dict[str, Any]:
+    """How pandas is to read the file: by the places of its columns."""
     found, separator = _header(path)
-    options: dict[str, Any] = {
+    return {
         "sep": separator,
         "header": 0,
         "names": range(len(found)),
@@ -218,13 +289,19 @@ def _csv(
         "encoding": "utf-8-sig",
         "compression": "gzip" if path.name.lower().endswith(".gz") else None,
         "skipinitialspace": True,
-        "nrows": rows,
         "low_memory": False,  # by blocks, a column's type could differ from block to block
     }
+
+
+@contextlib.contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """What pandas says of a CSV file that it cannot take apart, in a sentence without a cell."""
+    import pandas as pd
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # it says that data are lost
-            frame: pd.DataFrame = pd.read_csv(path, **options)
+            yield
     except pd.errors.ParserWarning:
         raise DataError(f"{path} has more fields than names.") from None
     except pd.errors.ParserError as error:
@@ -232,7 +309,6 @@ def _csv(
         numbers = re.search(r"Expected \d+ fields in line \d+, saw \d+", str(error))
         why = numbers[0] if numbers else "a quote is left open, or a row is cut short"
         raise DataError(f"{path} cannot be parsed: {why}.") from None
-    return frame[wanted]
 
 
 def _header(path: Path) -> tuple[list[str], str]:

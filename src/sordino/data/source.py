@@ -6,7 +6,7 @@ import math
 import os
 import shlex
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sordino import checks
@@ -15,6 +15,7 @@ from sordino.errors import InvalidArgument
 if TYPE_CHECKING:
     from sordino.data import Dataset
     from sordino.data.columns import Columns, Label
+    from sordino.data.given import Given
     from sordino.data.persons import Persons
     from sordino.data.table_file import UserTable
     from sordino.types import Ints
@@ -25,12 +26,20 @@ _ADVICE = {
     "rest": "Describe the other columns in {columns} too (`sordino data describe` drafts them)",
     "all": "Describe the columns: {draft}, correct it, and pass --columns columns.toml",
 }
+_ADVICE_IN_MEMORY = {
+    "draft": "Correct the description of the columns, which is a draft",
+    "classes": "Pass classes=",
+    "rest": "Describe the other columns in columns=, too",
+    "all": "Pass columns=, a public description of the columns",
+}
 _TEN_DIGITS = ("digits", "mnist")
 """Datasets with ten classes; all others have two."""
 _NOT_COUNTED = (
     "Rows per person are not counted here: neighbouring datasets differ in one row, not in all "
     "rows of one person."
 )
+IN_MEMORY = "data in memory"
+"""What stands in the place of a name where records are passed as they are (`data.given`)."""
 LEAST_ROWS = 50
 """Rows of a file, below which nothing can be held out and learned from the rest."""
 
@@ -59,6 +68,9 @@ class Prepared:
         How to prepare them without reading so much off them; empty if nothing can be done.
     persons
         Whose each row is, where a column tells.
+    declared
+        Whether `reads_private_data` is all that the preparation read: of rows that came prepared
+        nobody here knows.
     """
 
     X: Any
@@ -71,6 +83,7 @@ class Prepared:
     test: Dataset | None = None
     advice: str = ""
     persons: Persons | None = None
+    declared: bool = True
 
     def take(self, places: Ints) -> Self:
         """Some of the rows."""
@@ -98,6 +111,8 @@ class Source:
         Public bound on a row's norm, the intercept's 1 included; longer rows are scaled down to it.
     person
         Of a file: the column that tells persons apart, unless the description names it.
+    records
+        Instead of a file, what is in memory; `data` only says so then.
     """
 
     data: str
@@ -107,17 +122,24 @@ class Source:
     data_norm: float | None = None
     data_dir: str | None = None
     person: str | None = None
+    records: Given | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.data_norm is not None:
             checks.positive("--data-norm", self.data_norm)
-        if self.is_file:
+        if self.records is not None and self.records.table is None:
+            self._check_rows()
+        elif self.is_file or self.records is not None:
             from sordino.data import frames
 
-            frames.check_path(self.data)
+            if self.records is None:
+                frames.check_path(self.data)
             known = self.described()  # checks them, whether or not a target is missing
             if self.target is None and known.target is None:
-                checks.fail_missing("--target COLUMN", "for a file", "Name the column to predict.")
+                hint = "Name the column to predict."
+                if self.records is None:
+                    checks.fail_missing("--target COLUMN", "for a file", hint)
+                checks.fail_missing("target=COLUMN", "for a table", hint)
             replace(known, target=self.target or known.target)  # which may not be the person's
         else:
             self._check_name()
@@ -125,7 +147,14 @@ class Source:
     @property
     def is_file(self) -> bool:
         """Whether a file of the user's is meant."""
-        return names_file(self.data)
+        return self.records is None and names_file(self.data)
+
+    def _check_rows(self) -> None:
+        """Of rows that come prepared no column can be described any more."""
+        for name in ("target", "columns", "person"):
+            if getattr(self, name) is not None:
+                hint = "Pass a table, to have it prepared."
+                checks.fail(name, "[given]", "to be left out with rows of numbers", hint)
 
     def _check_name(self) -> None:
         from sordino.data.catalogue.recipes import recipe
@@ -175,12 +204,15 @@ class Source:
         secret
             Of the draws about persons; None takes a new one.
         """
-        if not self.is_file:
+        if self.records is None and not self.is_file:
             return self._read_named()
+        if self.records is not None and self.records.table is None:
+            return self._read_rows(self.records)
         import pandas as pd
 
         from sordino.data import table_file
         from sordino.data.cells import Unusable
+        from sordino.data.encoding import marked
         from sordino.data.persons import Persons, new_secret
         from sordino.data.sources import DataError
 
@@ -188,9 +220,11 @@ class Source:
         if known.person is not None and not persons:
             warnings.warn(_NOT_COUNTED, stacklevel=2)
         try:
-            table = table_file.read(self.data, self.target, known)
+            given = self.data if self.records is None else self.records.table
+            assert given is not None
+            table = table_file.read(given, self.target, known)
         except Unusable as error:
-            if not error.in_columns:
+            if not error.in_columns or self.records is not None:
                 raise
             where = f"That file is {self._where}."
             if self.columns is None:  # what to type, where describing the column would help
@@ -206,7 +240,7 @@ class Source:
         public = not table.reads_private_data and table.classes is not None
         return Prepared(
             # With names, so that a certificate tells which weight belongs to what.
-            pd.DataFrame(table.X, columns=list(table.feature_names), copy=False),
+            marked(pd.DataFrame(table.X, columns=list(table.feature_names), copy=False)),
             table.y,
             None if table.classes is None else list(table.classes),
             norm,
@@ -231,8 +265,24 @@ class Source:
             case = "classes"
         else:
             case = "all" if self.columns is None else "rest"
+        if self.records is not None:
+            return f"{_ADVICE_IN_MEMORY[case]}, to release without this leak."
         names = {"draft": self._describe(known), "columns": self._where}
         return f"{_ADVICE[case].format(**names)}, to release without this leak."
+
+    def _read_rows(self, given: Given) -> Prepared:
+        """Rows that came prepared: how, and what that read of them, is not known here."""
+        norm = 1.0 if self.data_norm is None else self.data_norm
+        classes = self.described().classes
+        return Prepared(
+            given.X,
+            given.y,
+            None if classes is None else list(classes),
+            norm,
+            (),
+            ("rows are taken as they were given, as numbers", _clipping(norm)),
+            declared=False,
+        )
 
     def _read_named(self) -> Prepared:
         from sordino.data import load
@@ -287,6 +337,8 @@ def names_file(data: str, directory: str = "") -> bool:
     """Whether a user's file is meant, seen from `directory`; a dataset's name comes first."""
     from sordino.data import names
 
+    if data == IN_MEMORY:
+        return False
     path = os.path.join(directory, os.path.expanduser(data))
     return data not in names() and ("." in os.path.basename(data) or os.path.exists(path))
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sordino import _cost, checks
+from sordino import checks
 from sordino.data import frames
 from sordino.data.cells import (
     MANY,
@@ -34,6 +34,7 @@ from sordino.data.cells import (
     spelled,
 )
 from sordino.data.columns import NOT_THE_TARGET, Column, Columns, Label, feature_names
+from sordino.data.encoding import encoded, marked
 from sordino.data.sources import DataError
 from sordino.errors import PrivacyLeakWarning, printable, without_cells
 from sordino.types import Floats, Ints
@@ -87,13 +88,16 @@ class UserTable:
     persons: Ints | None = None
 
 
-def read(path: str | Path, target: str | None = None, columns: Columns | None = None) -> UserTable:
+def read(
+    source: str | Path | pd.DataFrame, target: str | None = None, columns: Columns | None = None
+) -> UserTable:
     """Read a table and prepare it as its public description says, in the description's order.
 
     Parameters
     ----------
-    path
-        A file that ends in .csv, .csv.gz, .parquet or .pq (Parquet needs pyarrow).
+    source
+        A file that ends in .csv, .csv.gz, .parquet or .pq (Parquet needs pyarrow), or a pandas
+        table.
     target
         The column to predict, unless `columns` names it.
     columns
@@ -108,14 +112,17 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
     DataError
         If the file cannot be read, or what it holds cannot be used.
     """
-    known = columns or Columns()
-    target, names = _checked(path, target, known)
-    words = _word_columns(known) | ({target} if _words(known.classes) else set())
+    known, what = columns or Columns(), _called(source)
+    target, names = _checked(source, target, known)
+    words = word_columns(known) | ({target} if _words(known.classes) else set())
     person, left_out = known.person, {*known.ignored}
     if person is not None:
         words, left_out = words | {person}, left_out - {person}
-    with _no_cells(path):
-        frame = frames.read(path, names, words=words, leave_out=left_out)
+    with _no_cells(what):
+        if isinstance(source, str | os.PathLike):
+            frame = frames.read(source, names, words=words, leave_out=left_out)
+        else:
+            frame = _given(source, names, left_out)
         public = {target, *_declared(known)}
         cells = {
             name: Cells(frames.column_name(name, names, public), frame[name])
@@ -127,13 +134,15 @@ def read(path: str | Path, target: str | None = None, columns: Columns | None = 
         for name, column in inferred.items():
             if column.levels is not None and cells[name].identifies:
                 raise Unusable(cells[name].name, "has another word in every row (an identifier?)")
-        coded = frames.zeros_in_front(path, names) if inferred else ()
+        coded: Collection[str] = ()
+        if inferred and isinstance(source, str | os.PathLike):
+            coded = frames.zeros_in_front(source, names)
         kinds = ((name, look(cells[name], name in coded)) for name in inferred)
         odd = describe_looks({name: kind for name, kind in kinds if kind and kind.odd}, names)
         described = {**known.features, **inferred}
         if not described:
-            raise DataError(f"{path} has no column but the target {target}.")
-        X = _encoded(str(path), cells, described)
+            raise DataError(f"{what} has no column but the target {target}.")
+        X = encoded(what, cells, described)
     reads = _reads(inferred, names)
     if known.read_from_data:
         parts = [*_reads(known.columns, names)]
@@ -189,10 +198,10 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
         checks.fail("columns", "[]", "to describe columns to learn from")
     if not isinstance(source, str | os.PathLike | pd.DataFrame):
         checks.fail("source", type(source).__name__, "to be a path or a pandas table")
-    what = "The table" if isinstance(source, pd.DataFrame) else str(source)
+    what = _called(source)
     with _no_cells(what):
         if isinstance(source, pd.DataFrame):
-            frame = source.set_axis([str(name).strip() for name in source.columns], axis=1)
+            frame = source.set_axis(_names(source), axis=1)
             _check_described(described, list(frame.columns))
             frame = frame[list(described)]
             if frame.columns.has_duplicates:
@@ -202,12 +211,13 @@ def rows(source: str | Path | pd.DataFrame, columns: Columns) -> pd.DataFrame:
             names = frames.names(source, described)
             _check_described(described, names)
             leave_out = set(names) - set(described)
-            words = _word_columns(columns)
+            words = word_columns(columns)
             frame = frames.read(source, names, words=words, leave_out=leave_out)
         shown = {name: frames.column_name(name, (), described) for name in described}
         cells = {name: Cells(shown[name], frame[name]) for name in described}
-        X = _encoded(what, cells, described)
-    return pd.DataFrame(X, index=frame.index, columns=list(feature_names(described)), copy=False)
+        X = encoded(what, cells, described)
+    names = list(feature_names(described))
+    return marked(pd.DataFrame(X, index=frame.index, columns=names, copy=False))
 
 
 @dataclass(frozen=True)
@@ -266,6 +276,24 @@ def draft(path: str | Path, target: str) -> _Draft:
     return _Draft(toml, describe_looks(seen, names), Look.PEOPLE in seen.values())
 
 
+def _called(source: object) -> str:
+    """What sentences call a table."""
+    return str(source) if isinstance(source, str | os.PathLike) else "The table"
+
+
+def _names(frame: pd.DataFrame) -> list[str]:
+    """Names of the columns of a table in memory, as those of a file."""
+    return [str(name).strip() for name in frame.columns]
+
+
+def _given(frame: pd.DataFrame, names: Sequence[str], leave_out: Collection[str]) -> pd.DataFrame:
+    """The columns of a table in memory that are used, as `frames.read` gives those of a file."""
+    if not len(frame):
+        raise DataError("The table has no rows.")
+    wanted = [place for place, name in enumerate(names) if name and name not in leave_out]
+    return frame.iloc[:, wanted].set_axis([names[place] for place in wanted], axis=1)
+
+
 def _no_cells(what: str | Path) -> AbstractContextManager[None]:
     """Sentences of ours pass; whatever else goes wrong may quote a cell."""
     return without_cells(lambda error: DataError(f"{what} cannot be used: {type(error).__name__}."))
@@ -278,13 +306,20 @@ def _declared(known: Columns) -> Collection[str]:
     return [*known.columns, *([] if known.person is None else [known.person])]
 
 
-def _checked(path: str | Path, target: str | None, known: Columns) -> tuple[str, list[str]]:
-    """The target and all names, if arguments, description and file fit together."""
+def _checked(
+    source: str | Path | pd.DataFrame, target: str | None, known: Columns
+) -> tuple[str, list[str]]:
+    """The target and all names, if arguments, description and table fit together."""
     if target is None and known.target is None:
         checks.fail("target", None, "to be given", "Name the column to predict.")
     if target is not None and known.target not in (None, target):
         checks.fail("target", target, f"to be the description's {known.target!r}")
-    names = frames.names(path, {*_declared(known), *([known.target] if known.target else [])})
+    declared = {*_declared(known), *([known.target] if known.target else [])}
+    if isinstance(source, str | os.PathLike):
+        names = frames.names(source, declared)
+    else:
+        names = _names(source)
+        frames.check_names(_called(source), names, declared)
     named = [name for name in names if name]
     chosen = frames.known_column("target", target or str(known.target), named)
     _check_described(known.columns, named, drafted=known.read_from_data)
@@ -304,37 +339,14 @@ def _check_described(
         frames.known_column("columns", name, names, f"[number {place} of the draft]" * drafted)
 
 
-def _word_columns(known: Columns) -> set[str]:
+def word_columns(known: Columns) -> set[str]:
+    """Columns whose cells are compared as they are written."""
     return {name for name, column in known.columns.items() if _words(column.levels)}
 
 
 def _words(labels: Sequence[Label] | None) -> bool:
     """Whether cells are to be compared as they are written."""
     return labels is not None and isinstance(labels[0], str | bool)
-
-
-def _encoded(what: str, cells: Mapping[str, Cells], described: Mapping[str, Column]) -> Floats:
-    count, width = len(next(iter(cells.values())).series), len(feature_names(described))
-    hint = "Leave out the columns with most levels, or rows."
-    shown = f"[{count:,} rows of {width:,} columns]"
-    # Of the prepared rows four copies at most are in memory at once: a fit scales them into a copy
-    # of its own, and an engine lays that out.
-    _cost.check_memory(what, shown, 4 * 8 * count * width, hint)
-    X, start = np.zeros((count, width)), 0
-    for name, column in described.items():
-        each = cells[name]
-        if column.bounds is not None:
-            low, high = column.bounds
-            scaled = (np.clip(each.numbers, low, high) - low) / (high - low)
-            X[:, start] = np.where(np.isnan(scaled), 0.5, scaled)
-        else:
-            places = each.places(column.levels or ())
-            known = np.flatnonzero(places >= 0)
-            if not len(known) and not each.missing.all():
-                raise Unusable(each.name, "has none of its levels in any row", "Check them.")
-            X[known, start + places[known]] = 1.0
-        start += len(column.levels or (name,))
-    return X
 
 
 def _reads(inferred: Mapping[str, Column], names: Sequence[str]) -> tuple[str, ...]:

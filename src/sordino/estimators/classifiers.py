@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino import checks
-from sordino.estimators import inputs
+from sordino.estimators import inputs, tables
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.model import PrivateLinearModel
 from sordino.privacy import Relation
@@ -26,11 +26,12 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
     def decision_function(self, X: Any) -> Array:
         """Score of each row: for two classes one number, above 0 for the second of `classes_`.
 
-        Rows longer than `data_norm` are scaled down to it as in the training.
+        Rows longer than `data_norm` are scaled down to it as in the training. Where the certificate
+        describes the columns, `X` may be a raw table of these, too (`estimators.tables`).
         """
         check_is_fitted(self)
         with unquoted(X):
-            X = validate_data(self, X, reset=False, **inputs.ACCEPTED)
+            X = validate_data(self, tables.encoded(X, self), reset=False, **inputs.ACCEPTED)
         scores = self._scaling.scores(X, self.coef_, self.intercept_)
         return scores.ravel() if len(self.classes_) == 2 else scores
 
@@ -96,9 +97,21 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
         alone for two classes), the intercept last. Methods that minimise have no use for them.
     data_norm
-        A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included. Longer rows are
-        scaled down to it, in `fit` and before every prediction. None reads it off the data, with a
+        A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included unless rows get a
+        centre. Longer rows are scaled down to it, in `fit` and before every prediction. "auto" is
+        1, and with bounds what follows from these. None reads it off the data, with a
         `PrivacyLeakWarning`; then no row is scaled.
+    bounds
+        PUBLIC (low, high), numbers or one a column: columns are clipped to them and mapped to
+        [-1, 1], in `fit` and before every prediction. None leaves columns as they are.
+    center
+        What is subtracted from rows: "private", their mean, released with noise for a public share
+        of the budget, all of it inside the promise; PUBLIC numbers, one a column of `X`; or "none".
+        "auto" is "private" with bounds where a public rule says that it pays. Rows with a centre
+        get a smaller constant, and are scaled down to norm 1 after it.
+    scale
+        What columns are divided by after that: "private", noisy standard deviations around the
+        centre; PUBLIC numbers, one a column of `X`; "none", or "auto" as for `center`.
     classes
         The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
     fit_intercept
@@ -175,8 +188,8 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     Parameters
     ----------
     epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
-    average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, classes,
-    fit_intercept, max_rows_per_person, public_rows, random_state
+    average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, bounds, center,
+    scale, classes, fit_intercept, max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -216,7 +229,10 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         accountant: str | None = None,
         sampling: str | None = None,
         initial_weights: Any = None,
-        data_norm: float | None = 1.0,
+        data_norm: float | str | None = "auto",
+        bounds: Any = None,
+        center: Any = "auto",
+        scale: Any = "auto",
         classes: Any = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,

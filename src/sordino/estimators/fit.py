@@ -22,11 +22,13 @@ import numpy.typing as npt
 
 from sordino import checks
 from sordino.accounting import gaussian
-from sordino.data.dataset import NORM_SLACK, Dataset, row_norms
+from sordino.data.dataset import Dataset
+from sordino.estimators.preparation import Coordinates, Preparation, scale_down
 from sordino.estimators.risk import Risk
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof
+from sordino.proofs.prepared import SumRelease
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import check_settings
 from sordino.randomness import Name, SeededStreams, Streams
@@ -62,6 +64,9 @@ class Task:
         Records that one person may have.
     persons_counted
         Whether somebody counted, and cut what was more.
+    prepared
+        The centre and the scale that rows get first; what is released for these is a part of the
+        promise. `norm` is then that of prepared rows.
     """
 
     kind: str
@@ -76,6 +81,7 @@ class Task:
     rows_per_person: int = 1
     huber_width: float = 0.5
     persons_counted: bool = False
+    prepared: Preparation | None = None
 
     def objective_with(self, l2: float) -> ObjectiveSpec:
         """The loss of one problem, the intercept a column like any other, with a regulariser."""
@@ -199,6 +205,9 @@ class FitPlan:
         The training, where the engine does it.
     l2
         Regulariser that was really used; a noisy objective may need more than was asked for.
+    before, after
+        What is released of the rows to prepare them, and the training on what is left of the
+        budget, where there is such a release; `task`, `proof` and `evidence` are of both together.
     """
 
     method: str
@@ -211,6 +220,13 @@ class FitPlan:
     spec: TrainSpec | None = None
     l2: float = 0.0
     evidence: Evidence | None = None
+    before: tuple[SumRelease, ...] = ()
+    after: FitPlan | None = None
+
+    @property
+    def training(self) -> FitPlan:
+        """The plan of the training alone."""
+        return self if self.after is None else self.after
 
     @property
     def noise_inside(self) -> str:
@@ -223,8 +239,6 @@ class FitPlan:
 _BLOCK = 1 << 12
 _COLUMNS = 1 << 9
 """Rows with more columns are scored fewer at a time: a block is a copy, and dense."""
-_PLAIN = 1e12
-"""Rows up to this much too long are scaled in their own precision: its error is in the slack."""
 
 
 @dataclass(frozen=True)
@@ -238,21 +252,26 @@ class Scaling:
     norm
         Longer rows are scaled down to it, the others are left as they are; infinity scales none.
     intercept
-        Whether rows get a constant 1 at the end, which is scaled with them.
+        Whether rows get a constant at the end, 1 unless `prepared` has another, which is scaled
+        with them.
+    prepared
+        What comes before that: public bounds, a centre, a scale.
     """
 
     norm: float
     intercept: bool
+    prepared: Coordinates | None = None
 
     def rows(self, X: Array) -> Array:
         """The rows as the model sees them, each scaled on its own, in the precision of `X`."""
         rows = np.empty((len(X), X.shape[1] + int(self.intercept)), dtype=X.dtype)
         for start in range(0, len(X), _BLOCK):
             block = rows[start : start + _BLOCK]
-            block[:, : X.shape[1]] = X[start : start + _BLOCK]
+            given = X[start : start + _BLOCK]
+            block[:, : X.shape[1]] = given if self.prepared is None else self.prepared.of(given)
             if self.intercept:
-                block[:, -1] = 1
-            _scale_down(block, self.norm)
+                block[:, -1] = 1 if self.prepared is None else self.prepared.constant
+            scale_down(block, self.norm)
         return rows
 
     def scores(self, X: Any, coef: Array, intercept: Array) -> Array:
@@ -265,25 +284,6 @@ class Scaling:
             rows = self.rows(part.toarray() if hasattr(part, "toarray") else part)
             scores[start : start + step] = rows @ weights.T
         return scores if self.intercept else scores + intercept
-
-
-def _scale_down(rows: Array, norm: float) -> None:
-    """Scale rows longer than `norm` down to it, in place; none is left longer than the slack."""
-    norms = row_norms(rows)
-    long = norms > norm
-    if not long.any():
-        return
-    plain = long & (norms < _PLAIN * norm)
-    factors = np.where(plain, norm / np.where(plain, norms, 1.0), 1.0)
-    rows *= factors[:, None].astype(rows.dtype)
-    shorter = 1.0
-    while len(rest := np.flatnonzero(row_norms(rows) > norm * (1 + NORM_SLACK / 2))):
-        # Too long for a float's square, or rounded up: in float64, from the largest entry down.
-        part = rows[rest].astype(np.float64)
-        part /= np.abs(part).max(axis=1, keepdims=True)
-        part *= shorter * norm / row_norms(part)[:, None]
-        rows[rest] = part
-        shorter *= 1 - 2.0**-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,10 +300,16 @@ class FitRecords:
 
     @classmethod
     def of(
-        cls, X: Array, codes: npt.NDArray[np.int64], classes: int, norm: float, intercept: bool
+        cls,
+        X: Array,
+        codes: npt.NDArray[np.int64],
+        classes: int,
+        norm: float,
+        intercept: bool,
+        prepared: Coordinates | None = None,
     ) -> FitRecords:
         """Scale rows into the norm, each on its own; how many were too long stays private."""
-        rows = Scaling(norm, intercept).rows(X)
+        rows = Scaling(norm, intercept, prepared).rows(X)
         rows.flags.writeable = False
         return cls(rows, codes, classes, norm)
 
@@ -409,6 +415,9 @@ class PlannedFit:
     digest
         Of all records, where rows were drawn from them, which differs from fit to fit: by it a
         ledger tells that the data are the same.
+    coordinates
+        How rows are prepared, as far as that is public. Where a centre or a scale is still to
+        come, `records` are rows within their bounds and norm, without a constant.
     """
 
     plan: FitPlan
@@ -419,6 +428,7 @@ class PlannedFit:
     not_covered: tuple[str, ...] = ()
     why_none: str = ""
     digest: str = ""
+    coordinates: Coordinates | None = None
 
     @property
     def proof(self) -> Proof | None:

@@ -55,6 +55,12 @@ def mark_clone(source: object, clone: object, *, promises: bool) -> None:
             _warn(seen)
 
 
+def hand_mark_on(outer: object, inner: object) -> None:
+    """Let a model inside another one know what made that one."""
+    if (said := vars(outer).pop(_MARK, ())) and not hasattr(inner, _MARK):
+        setattr(inner, _MARK, said)
+
+
 def leaks_around(model: object) -> tuple[str, ...]:
     """What the guarantee of the fit that runs does not cover because of who called it.
 

@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from threadpoolctl import threadpool_limits
 
 from sordino import checks
+from sordino.accounting import gaussian
 from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
 from sordino.errors import NotApplicable
-from sordino.estimators import inputs, methods
+from sordino.estimators import inputs, methods, preparation, rules
 from sordino.estimators.fit import (
     SENT,
     FitPlan,
@@ -39,10 +40,13 @@ from sordino.estimators.fit import (
 )
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
+from sordino.estimators.methods.prepared import release_preparation
 from sordino.estimators.methods.training import initial
+from sordino.estimators.preparation import AUTO, Coordinates, Preparation
 from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
+from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import HOW, WRITTEN_IF_GIVEN
+from sordino.proofs.settings import HOW, NONE, PUBLIC, WRITTEN_IF_GIVEN
 from sordino.release import bundle
 from sordino.release.certificate import (
     CLASSES_READ,
@@ -50,6 +54,7 @@ from sordino.release.certificate import (
     STEPS_FITTED,
     Certificate,
     CertificateError,
+    FeatureMap,
     Model,
     Preprocessing,
     Tuning,
@@ -80,7 +85,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     method: str
     l2: float
     initial_weights: Any
-    data_norm: float | None
+    data_norm: float | str | None
+    bounds: Any
+    center: Any
+    scale: Any
     classes: Any
     fit_intercept: bool
     max_rows_per_person: int
@@ -92,7 +100,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     privacy_: Guarantee | None
     certificate_: Certificate
     _scaling: Scaling
+    _coordinates: Coordinates | None
     _ledger_entry: Entry | None
+    _feature_map: FeatureMap | None = None
+    """What made the rows of raw inputs, where a `PrivateHead` had them made."""
 
     def __init__(
         self,
@@ -112,7 +123,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         accountant: str | None = None,
         sampling: str | None = None,
         initial_weights: Any = None,
-        data_norm: float | None = 1.0,
+        data_norm: float | str | None = "auto",
+        bounds: Any = None,
+        center: Any = "auto",
+        scale: Any = "auto",
         classes: Any = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
@@ -201,8 +215,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             digest = content_digest(X, codes, classes)
             kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
             X, codes = X[kept], codes[kept]
-        records = FitRecords.of(X, codes, len(classes), self._norm(X), self.fit_intercept)
+        coordinates = self._bounded()
+        norm = self._norm(X, coordinates)
+        records = FitRecords.of(X, codes, len(classes), norm, self.fit_intercept, coordinates)
         task = self._task(records, persons is not None)
+        if (asked := self._preparation(task, norm)) is not None:
+            task, records, coordinates = self._prepared(asked, task, records, coordinates, X)
         start = initial(self.initial_weights, records.problems, task.columns)
         plan = self._plan(task, float(np.linalg.norm(start, axis=1).max()), self._target())
         leaks: tuple[str, ...] = () if self.classes is not None else (CLASSES_READ,)
@@ -210,7 +228,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
-        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest)
+        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest, coordinates)
 
     def _why_none(self) -> str:
         """Why no fit with these parameters can promise anything; empty if one can."""
@@ -227,9 +245,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _train(self, planned: PlannedFit) -> tuple[Array, Randomness]:
         """Weights before the release's noise, and what that is drawn from."""
         randomness, plan = self._randomness(), planned.plan
-        method = methods.METHODS[plan.method]
+        method, records = methods.METHODS[plan.method], planned.records
+        self._coordinates = planned.coordinates
+        if plan.task.prepared is not None and plan.task.prepared.private:
+            assert planned.coordinates is not None
+            public, noise = planned.coordinates, randomness.released
+            self._coordinates = release_preparation(plan, records.X, public, noise)
+            of = records.codes, records.classes, plan.task.norm, self.fit_intercept
+            records = FitRecords.of(planned.X, *of, self._coordinates)
         with threadpool_limits(1, "blas"):  # products here are too thin to gain from more
-            return method.train(plan, planned.records, randomness, planned.start), randomness
+            return method.train(plan.training, records, randomness, planned.start), randomness
 
     def _release(self, planned: PlannedFit, weights: Array, randomness: Randomness) -> Release:
         plan, private = planned.plan, planned.plan.proof is not None
@@ -262,6 +287,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.method_ = plan.method
         self._scaling = self._scaled_as()
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
+        if (prepared := plan.task.prepared) is not None:
+            self.settings_ |= {"center": prepared.center, "scale": prepared.scale}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
         if payment is not None:
@@ -269,10 +296,66 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _scaled_as(self) -> Scaling:
         """How rows were scaled for the training; kept, since parameters may change after it."""
-        norm = self.data_norm
-        if norm is None or self.method_ == methods.Majority.name:
-            norm = math.inf  # read off the rows, none is longer; and the majority looks at no row
-        return Scaling(float(norm), bool(self.fit_intercept))
+        intercept, coordinates = bool(self.fit_intercept), self._coordinates
+        if self.method_ == methods.Majority.name:  # it looks at no row
+            return Scaling(math.inf, intercept)
+        if coordinates is not None and coordinates.prepared:
+            return Scaling(PREPARED_NORM, intercept, coordinates)
+        norm = self._public_norm()  # read off the rows, none is longer
+        return Scaling(math.inf if norm is None else norm, intercept, coordinates)
+
+    # Preparing rows -----------------------------------------------------------------------
+
+    def _bounded(self) -> Coordinates | None:
+        """The public bounds of columns, None without any."""
+        if self.bounds is None:
+            return None
+        return Coordinates(*preparation.public_bounds(self.bounds, int(self.n_features_in_)))
+
+    def _public_norm(self, *, constant: bool | None = None) -> float | None:
+        """What no row is longer than, with the constant if there is one; None if it is read."""
+        if self.data_norm is None or self.data_norm != AUTO:
+            return None if self.data_norm is None else float(self.data_norm)
+        constant = bool(self.fit_intercept) if constant is None else constant
+        return 1.0 if self.bounds is None else math.sqrt(int(self.n_features_in_) + constant)
+
+    def _preparation(self, task: Task, norm: float) -> Preparation | None:
+        """Which centre and scale rows get, all of it by public facts; None for neither."""
+        center, scale = (preparation.chosen(n, getattr(self, n)) for n in ("center", "scale"))
+        if self.initial_weights is not None:  # they are of rows as they are
+            center, scale = (NONE if how == AUTO else how for how in (center, scale))
+        if self.method == methods.Majority.name:
+            return None
+        if self.data_norm is not None:
+            norm = self._public_norm(constant=False) or norm
+        if (target := self._target()) is not None:
+            epsilon = gaussian.epsilon(target.mu, task.delta)
+            task = replace(task, epsilon=epsilon if epsilon > 0 else task.epsilon)
+        asked = Preparation(norm, int(self.n_features_in_), center, scale)
+        found = rules.preparation(asked, task, bounded=self.bounds is not None)
+        return None if found.center == found.scale == NONE else found
+
+    def _prepared(
+        self,
+        asked: Preparation,
+        task: Task,
+        records: FitRecords,
+        bounds: Coordinates | None,
+        X: Array,
+    ) -> tuple[Task, FitRecords, Coordinates]:
+        """The task on prepared rows; where these wait for a release, rows in their norm alone."""
+        coordinates = replace(bounds or Coordinates(), norm=asked.norm)
+        for name in ("center", "scale"):
+            if getattr(asked, name) == PUBLIC:
+                numbers = preparation.public_numbers(name, getattr(self, name), asked.features)
+                coordinates = coordinates.with_public(name, numbers)
+        task = replace(task, norm=PREPARED_NORM, prepared=asked if asked.private else None)
+        of = X, records.codes, records.classes
+        if asked.private:
+            return task, FitRecords.of(*of, asked.norm, False, coordinates), coordinates
+        coordinates = coordinates.completed(asked)
+        records = FitRecords.of(*of, PREPARED_NORM, self.fit_intercept, coordinates)
+        return task, records, coordinates
 
     # What is asked ------------------------------------------------------------------------
 
@@ -287,7 +370,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
         relation = self._relation()
         checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
-        if self.data_norm is not None:
+        if isinstance(self.data_norm, str):
+            checks.one_of("data_norm", self.data_norm, (AUTO,))
+        elif self.data_norm is not None:
             hint = "Pass a norm that you know without looking at the data, such as 1.0."
             if not 1e-30 < checks.positive("data_norm", self.data_norm, hint) < 1e30:
                 checks.fail("data_norm", self.data_norm, "between 1e-30 and 1e30", hint)
@@ -340,11 +425,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
-    def _norm(self, X: Array) -> float:
-        if self.data_norm is not None:
-            return float(self.data_norm)
+    def _norm(self, X: Array, coordinates: Coordinates | None = None) -> float:
+        if (public := self._public_norm()) is not None:
+            return public
         warn_of_leak("data_norm was read off the rows: no guarantee; pass one you know")
-        largest = float(row_norms(X).max(initial=0.0))
+        rows = X if coordinates is None else coordinates.bounded(X)
+        largest = float(row_norms(rows).max(initial=0.0))
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
 
     def _randomness(self) -> Randomness:
@@ -385,6 +471,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     # Certificates -------------------------------------------------------------------------
 
+    def _written_norm(self) -> float | None:
+        """The norm as a certificate has it: of rows before a centre, without the constant."""
+        prepared = getattr(self, "_coordinates", None)
+        centred = prepared is not None and prepared.prepared
+        return self._public_norm(constant=False if centred else None)
+
     def _certificate(
         self, planned: PlannedFit, payment: Payment, chosen: tuple[Evidence, Tuning] | None = None
     ) -> Certificate:
@@ -397,7 +489,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         evidence, tuning = chosen or alone
         promised = self.privacy_ is not None
         kept = evidence if promised else None
-        weights = bundle.weights_file(self.coef_, self.intercept_)
+        weights = self._weights_file()
         return Certificate(
             model=self._described(self.classes_, weights),
             guarantee=self.privacy_,
@@ -406,7 +498,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             evidence=kept,
             facts={} if kept is None else kept.facts(),
             noise=self.noise_.rpartition("; from: ")[2],  # how much is among the facts
-            preprocessing=Preprocessing(declared=False, reads=()),
+            preprocessing=Preprocessing(features=self._feature_map),
             tuning=tuning,
             **payment.certificate_fields(),
         )
@@ -416,6 +508,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         labels, label_type = plain_labels(classes)
         names = getattr(self, "feature_names_in_", None)
         settings = {k: v for k, v in self.get_params().items() if k not in KEPT_INSIDE}
+        settings["data_norm"] = self._written_norm()
+        settings["bounds"] = None if self.bounds is None else PUBLIC
+        for name in ("center", "scale"):  # arrays are in the model's file
+            how = preparation.chosen(name, settings[name])
+            settings[name] = None if how == AUTO else how
         for name in WRITTEN_IF_GIVEN:
             if settings[name] is None:
                 del settings[name]
@@ -436,6 +533,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             intercept=bool(self.fit_intercept),
             sha256=bundle.digest(weights),
         )
+
+    def _weights_file(self) -> bytes:
+        """The model's file: the weights, and by what numbers rows are prepared."""
+        prepared = self._scaling.prepared
+        arrays = {} if prepared is None else prepared.arrays
+        return bundle.weights_file(self.coef_, self.intercept_, arrays)
 
     def declare(
         self,
@@ -465,7 +568,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             for line in () if reads or given.guarantee is None else given.guarantee.not_covered:
                 if line.startswith(STEPS_FITTED):
                     checks.fail("preprocessing", [], f"to name what was read: {line}")
-            before = Preprocessing(True, reads, before.columns)
+            before = replace(before, declared=True, reads=reads)
         if columns is not None:
             if Columns.from_toml(columns).read_from_data:
                 checks.fail("columns", "[...]", "to be public, without read_from_data")
@@ -558,7 +661,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             If the disk refuses; its text says what became of the budget and of the model.
         """
         bundle.check_target(directory)
-        papers, weights = self.certificate_, bundle.weights_file(self.coef_, self.intercept_)
+        papers, weights = self.certificate_, self._weights_file()
         if bundle.digest(weights) != papers.model.sha256:
             raise ReleaseRefused("coef_ or intercept_ was changed after the release; fit again.")
 

@@ -19,15 +19,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from sordino import sensitivity
+from sordino.accounting import gaussian
 from sordino.errors import NotApplicable
 from sordino.estimators.fit import Settings, Task
+from sordino.estimators.preparation import AUTO, Preparation, noise_for
 from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of
+from sordino.proofs.prepared import MEAN, SQUARES, SumRelease
+from sordino.proofs.settings import NONE, PRIVATE
 from sordino.sensitivity import Batches
 
 GRADIENT_LEFT = 1e-6
@@ -48,7 +53,59 @@ _MOST_EPOCHS = 150
 _MOST_STEPS = 300
 """Longer trainings gain next to nothing and take their time."""
 
+CENTER_SHARE, SCALE_SHARE = 0.15, 0.15
+"""Of the squared Gaussian budget, for what is released of the rows before a training."""
+_SHARES = {MEAN: CENTER_SHARE, SQUARES: SCALE_SHARE}
+_CENTER_NOISE, _SCALE_NOISE = 0.6, 0.0
+"""Noise below which `auto` releases a mean, or mean squares, over the longest that they can be.
+
+Chosen on breast-cancer, wine and the digits: a centre gained 13 points or more at a noise of .45
+and .49, and nothing at .82; a scale gained nowhere, so `auto` takes none.
+"""
+
 _Defaults = dict[str, Any]
+
+
+def preparation(asked: Preparation, task: Task, *, bounded: bool) -> Preparation:
+    """What "auto" stands for: a private centre where its noise is far below the rows' own length.
+
+    Only with public bounds: then rows are in a box around 0, whose middle is seldom theirs, and
+    `data_norm` was not chosen for rows that have been centred by somebody already.
+    """
+
+    def chosen(how: str, what: str, share: float, most: float) -> str:
+        if how != AUTO:
+            return how
+        noise = prepared_noise(what, share, asked, task)
+        return PRIVATE if bounded and noise < most else NONE
+
+    center = chosen(asked.center, MEAN, CENTER_SHARE, _CENTER_NOISE)
+    scale = chosen(asked.scale, SQUARES, SCALE_SHARE, _SCALE_NOISE)
+    return replace(asked, center=center, scale=scale)
+
+
+def prepared_noise(what: str, share: float, asked: Preparation, task: Task) -> float:
+    """Length of the noise on a mean of rows (or squares), over the longest that it can be."""
+    if not task.private:
+        return 0.0
+    mu = math.sqrt(share) / gaussian.sigma(task.epsilon, task.delta)
+    sum_of = noise_for(what, asked, task.relation, task.rows_per_person, mu)
+    longest = sum_of.norm if what == MEAN else sum_of.norm**2
+    return sum_of.sigma * math.sqrt(asked.features) / (task.rows * longest)
+
+
+def before_training(task: Task) -> tuple[SumRelease, ...]:
+    """What is released before the training: each sum for its share of the budget."""
+    if task.prepared is None or not task.private:
+        return ()
+    mu, shares = 1 / gaussian.sigma(task.epsilon, task.delta), _SHARES
+    return tuple(
+        noise_for(
+            *(what, task.prepared, task.relation, task.rows_per_person),
+            math.sqrt(shares[what]) * mu,
+        )
+        for what in task.prepared.private
+    )
 
 
 def best_method(task: Task, starts: bool = False) -> str:

@@ -15,6 +15,8 @@ from sordino.estimators.classifiers import (
     PrivateLinearSVC,
     PrivateLogisticRegression,
 )
+from sordino.estimators.preparation import Coordinates
+from sordino.proofs.settings import PREPARING, PUBLIC
 from sordino.release import bundle
 from sordino.release.certificate import (
     CertificateError,
@@ -25,7 +27,9 @@ from sordino.release.verify import verify
 _Pathlike = str | os.PathLike[str]
 
 
-def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinearClassifier:
+def load(
+    directory: _Pathlike, *, key: _Pathlike | None = None, on_features: bool = False
+) -> PrivateLinearClassifier:
     """Read a saved model, ready to predict.
 
     The digest of the weights is checked and the guarantee computed again from the certificate's
@@ -38,6 +42,8 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
         As `save` wrote it.
     key
         File with the public Ed25519 key that the bundle must be signed with (PEM or OpenSSH).
+    on_features
+        Whether it is known that a `PrivateHead` takes rows of features; else a warning says so.
 
     Raises
     ------
@@ -64,7 +70,8 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
     kinds = {each.__name__: each for each in (PrivateLinearSVC, PrivateLogisticRegression)}
     model: PrivateLinearClassifier = kinds[described.estimator](data_norm=None)
     for name, value in described.settings.items():
-        setattr(model, name, math.inf if value == "inf" else value)
+        if name not in PREPARING or value != PUBLIC:  # these are in the model's file
+            setattr(model, name, math.inf if value == "inf" else value)
     model.classes_ = described.classes()
     model.coef_, model.intercept_ = files.coef, files.intercept
     model.n_features_in_ = described.features
@@ -72,5 +79,15 @@ def load(directory: _Pathlike, *, key: _Pathlike | None = None) -> PrivateLinear
         model.feature_names_in_ = np.array(described.feature_names, dtype=object)
     model.privacy_, model.certificate_ = papers.guarantee, papers
     model.method_, model.noise_ = papers.method, papers.noise
+    model._coordinates = None
+    if arrays := files.arrays:
+        model._coordinates = Coordinates.of_arrays(arrays, math.inf if norm is None else norm)
+        for name in PREPARING:
+            if described.settings.get(name) == PUBLIC:
+                setattr(model, name, model._coordinates.given(name))
     model._scaling, model._ledger_entry = model._scaled_as(), None
+    model._feature_map = papers.preprocessing.features
+    if model._feature_map is not None and not on_features:
+        made = f"features made by {printable(model._feature_map.name)}, each of norm 1"
+        warnings.warn(f"This model takes {made}: PrivateHead.load makes them.", stacklevel=2)
     return model

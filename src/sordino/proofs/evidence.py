@@ -1,6 +1,7 @@
 """`from_plain`: what a certificate carries; evidence of noisy steps, and of the best of several.
 
-The other kinds stand with what they describe: `output.py`, `objective.py`, `adaptive.py`.
+The other kinds stand with what they describe: `output.py`, `objective.py`, `adaptive.py`,
+`prepared.py`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
+from sordino.proofs.prepared import PreparedEvidence
 from sordino.proofs.proof import Evidence, Proof, TrainingEvidence, check_length
 from sordino.proofs.steps import Run, refuse_private_numbers, run_of
 from sordino.proofs.theorems import ACCOUNTANTS, prove_steps
@@ -191,8 +193,10 @@ def form() -> serialize.Form:
             float: serialize.Number(as_given=True),
             TrainSpec: _Spec(),
             tuple[Evidence, ...]: serialize.listed(tagged, _MOST_CANDIDATES),
+            Evidence: tagged,
         }
     )
     trainings = OutputEvidence, StepsEvidence, ObjectiveEvidence, AdaptiveEvidence
-    kinds.update({each.kind: forms.record(each) for each in (*trainings, SelectionEvidence)})
+    others = PreparedEvidence, SelectionEvidence
+    kinds.update({each.kind: forms.record(each) for each in (*trainings, *others)})
     return tagged

@@ -6,6 +6,7 @@ change from version to version. The shape of each method's training does not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +18,14 @@ from sordino.proofs.adaptive import AdaptiveEvidence
 from sordino.proofs.evidence import StepsEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
+from sordino.proofs.prepared import (
+    MEAN,
+    PREPARED_NORM,
+    SQUARED_PART,
+    SQUARES,
+    PreparedEvidence,
+    training_of,
+)
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.sgd.spec import Schedule, TrainSpec
 
@@ -27,13 +36,17 @@ _HUBER_WIDTH = 0.5
 GENERAL = (
     *("epsilon", "delta", "target", "relation", "method", "l2", "data_norm"),
     *("fit_intercept", "max_rows_per_person", "public_rows"),
+    *("bounds", "center", "scale"),
 )
 HOW = (
     *("epochs", "steps", "batch_size", "learning_rate"),
     *("average_every", "max_grad_norm", "accountant", "sampling"),
 )
 """Settings of every model; those in `HOW` are null where a method has none, or a rule chose."""
-WRITTEN_IF_GIVEN = ("sampling", "target")
+PREPARING = ("bounds", "center", "scale")
+"""How rows are prepared: the numbers themselves are in the model's file."""
+PRIVATE, PUBLIC, NONE = "private", "public", "none"
+WRITTEN_IF_GIVEN = ("sampling", "target", *PREPARING)
 """Settings that a certificate holds only where they are given: earlier ones have none of them.
 
 With a target it has no epsilon, which follows.
@@ -91,19 +104,46 @@ class TrainingRequest:
         checks.positive("huber_width", settings.get("huber_width", _HUBER_WIDTH))
         given = {name: settings[name] for name in HOW if settings.get(name) is not None}
         check_settings(given, allow_infinite=True)
+        for name in PREPARING:
+            if (how := settings.get(name)) is not None:
+                hows = (PUBLIC,) if name == "bounds" else (NONE, PRIVATE, PUBLIC)
+                checks.one_of(name, how, hows)
         return cls(method, given, ESTIMATORS[estimator], settings)
 
     def compared(self, evidence: Evidence) -> _Compared:
         """Name, what was asked, and what the numbers are of."""
         if self.settings is not None:
-            norm = self.settings["data_norm"]
+            yield from self._prepared(evidence)
+        norm, evidence = self._norm(evidence), training_of(evidence)
+        if self.settings is not None:
             yield "data_norm", norm, getattr(evidence, "norm", norm)
         if isinstance(evidence, TrainingEvidence):
             yield from self._training(evidence)
         elif isinstance(evidence, ObjectiveEvidence):
             yield from self._loss(ObjectiveSpec(evidence.loss, huber_width=evidence.huber_width))
         elif isinstance(evidence, AdaptiveEvidence) and self.settings is not None:
-            yield "max_grad_norm", self._clip(self.settings["data_norm"]), evidence.clip
+            yield "max_grad_norm", self._clip(norm), evidence.clip
+
+    def _prepared(self, evidence: Evidence) -> _Compared:
+        """What was released before the training: what was asked for, of rows in that norm."""
+        assert self.settings is not None
+        made = evidence.releases if isinstance(evidence, PreparedEvidence) else ()
+        names = [each.what for each in made]
+        for setting, what in (("center", MEAN), ("scale", SQUARES)):
+            # "auto" is not written: then either may be.
+            if (how := self.settings.get(setting)) is not None:
+                yield f"{setting}='private'", how == PRIVATE, what in names
+        for each in made:
+            whole = each.what == MEAN
+            norm = self.settings["data_norm"] * (1.0 if whole else SQUARED_PART)
+            yield f"norm of {each.what}", norm, each.norm
+
+    def _norm(self, evidence: Evidence) -> float:
+        """Of the rows that the training saw."""
+        public = [(self.settings or {}).get(name) == PUBLIC for name in ("center", "scale")]
+        if isinstance(evidence, PreparedEvidence) or any(public):
+            return PREPARED_NORM
+        return float((self.settings or {"data_norm": math.inf})["data_norm"])
 
     def _loss(self, objective: ObjectiveSpec) -> _Compared:
         width = _HUBER_WIDTH if objective.kind == "logistic" else objective.huber_width
@@ -225,6 +265,7 @@ def check_settings(given: Mapping[str, Any], *, allow_infinite: bool = False) ->
 
 def method_of(evidence: Evidence) -> str:
     """Whose numbers they are."""
+    evidence = training_of(evidence)
     if isinstance(evidence, StepsEvidence):
         return "dp-sgd" if evidence.spec.order in VARYING else "noisy-gd"
     if isinstance(evidence, OutputEvidence):

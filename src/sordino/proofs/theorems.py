@@ -999,6 +999,10 @@ def _chosen_alone(chosen: Proof, delta: float) -> Profile:
     raise NotApplicable("It is about one training, and this one was chosen from several.")
 
 
+def _after_others(training: Proof, delta: float) -> Profile:
+    raise NotApplicable("It is about the training alone, and rows were looked at before it.")
+
+
 _SELECTION: tuple[_Theorem[Proof], ...] = (
     # What the choice costs depends on all candidates: the evidence proves it.
     _Theorem(
@@ -1010,6 +1014,19 @@ _SELECTION: tuple[_Theorem[Proof], ...] = (
         *("chosen-alone", "the chosen training alone"),
         source=lambda chosen: chosen.profile.theorem,
         ask=_chosen_alone,
+    ),
+)
+_PREPARED: tuple[_Theorem[Proof], ...] = (
+    # What the releases before the training cost is in the evidence, which proves it.
+    _Theorem(
+        *("prepared", "preparation and training, composed"),
+        "Gaussian DP (Dong, Roth & Su 2022), or by the training's losses (Zhu, Dong & Wang 2022)",
+        _after_others,
+    ),
+    _Theorem(
+        *("training-alone", "the training alone"),
+        source=lambda training: training.profile.theorem,
+        ask=_after_others,
     ),
 )
 _NOT_STEPS = (
@@ -1036,5 +1053,6 @@ THEOREMS: dict[str, tuple[_Theorem[Any], ...]] = {
     "objective-perturbation": _OBJECTIVE,
     "adaptive": _ADAPTIVE,
     "selection": _SELECTION,
+    "prepared": _PREPARED,
 }
 """By the kind of evidence, which is where the noise is."""

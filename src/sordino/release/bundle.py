@@ -10,9 +10,9 @@ import os
 import secrets
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +21,8 @@ import numpy.typing as npt
 from safetensors import numpy as safetensors
 
 from sordino import _files, checks
+from sordino.proofs.evidence import SelectionEvidence
+from sordino.proofs.prepared import MEAN, SQUARES, PreparedEvidence
 from sordino.release.certificate import MOST_BYTES, Certificate, CertificateError
 from sordino.types import Floats
 
@@ -28,7 +30,9 @@ WEIGHTS, CERTIFICATE, SIGNATURE = "model.safetensors", "certificate.json", "cert
 _MOST_WEIGHTS_BYTES = 2**31
 _SIGNATURE_BYTES = 64
 _HEADER_BYTES = 2**16
-"""More than safetensors needs to describe two tensors."""
+"""More than safetensors needs to describe a few tensors."""
+_BOUNDS, _PREPARED = ("low", "high"), ("center", "scale", "constant")
+"""Tensors by which rows are prepared, beside the weights: one number a column, and a constant."""
 _CERTIFICATE_BYTES = 2**20
 """Room that a certificate and its signature are given, far more than usual ones need."""
 
@@ -37,7 +41,8 @@ _CERTIFICATE_BYTES = 2**20
 class Bundle:
     """What `read` found, checked: the weights are those that the certificate is about.
 
-    `coef` is [problems, features], `intercept` [problems]; both are read-only.
+    `coef` is [problems, features], `intercept` [problems], `arrays` what rows are prepared by, if
+    anything: bounds of the columns, a centre, a scale and a constant. All are read-only.
     """
 
     certificate: Certificate
@@ -45,15 +50,17 @@ class Bundle:
     intercept: Floats
     certificate_bytes: bytes
     signature: bytes | None
+    arrays: Mapping[str, Floats] = field(default_factory=dict)
 
 
-def weights_file(coef: npt.ArrayLike, intercept: npt.ArrayLike) -> bytes:
+def weights_file(
+    coef: npt.ArrayLike, intercept: npt.ArrayLike, arrays: Mapping[str, npt.ArrayLike] | None = None
+) -> bytes:
     """The bytes of model.safetensors: equal weights give equal bytes."""
-    tensors = {
-        "coef": np.ascontiguousarray(coef, dtype=np.float64),
-        "intercept": np.ascontiguousarray(intercept, dtype=np.float64),
-    }
-    return safetensors.save(tensors)
+    named = {"coef": coef, "intercept": intercept, **(arrays or {})}
+    return safetensors.save(
+        {name: np.ascontiguousarray(each, dtype=np.float64) for name, each in named.items()}
+    )
 
 
 def digest(content: bytes) -> str:
@@ -187,15 +194,16 @@ def read(directory: str | os.PathLike[str]) -> Bundle:
     if not path.is_dir():
         checks.fail("bundle", path, f"to be a directory with {WEIGHTS} and {CERTIFICATE}")
     certificate, content = read_certificate(path)
-    most = _HEADER_BYTES + 8 * certificate.model.problems * (certificate.model.features + 1)
+    numbers = (certificate.model.problems + len(_BOUNDS + _PREPARED)) * certificate.model.features
+    most = _HEADER_BYTES + 8 * (numbers + certificate.model.problems)
     weights = _read_file(_inside(path, WEIGHTS), min(most, _MOST_WEIGHTS_BYTES))
-    coef, intercept = _weights(certificate, weights)
+    coef, intercept, arrays = _weights(certificate, weights)
     signature = None
     if os.path.lexists(path / SIGNATURE):
         signature = _read_file(_inside(path, SIGNATURE), _SIGNATURE_BYTES)
         if len(signature) != _SIGNATURE_BYTES:
             raise CertificateError(f"{SIGNATURE} has {len(signature)} bytes, not 64.")
-    return Bundle(certificate, coef, intercept, content, signature)
+    return Bundle(certificate, coef, intercept, content, signature, arrays)
 
 
 def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
@@ -211,8 +219,8 @@ def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
     return Certificate.from_json(content), content
 
 
-def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
-    """The weights in `content`, if they are those that the certificate is about."""
+def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats, dict[str, Floats]]:
+    """The weights in `content`, and by what rows are prepared, if the certificate is about them."""
     model = certificate.model
     if digest(content) != model.sha256:
         _refuse(f"is not what the certificate is about: SHA-256 {digest(content)}.")
@@ -221,8 +229,10 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
     except Exception as error:  # whatever the parser says of a file that somebody made
         _refuse(f"is not a safetensors file: {error}.")
     shapes = {"coef": (model.problems, model.features), "intercept": (model.problems,)}
-    if set(tensors) != set(shapes):
-        _refuse("holds other tensors than coef and intercept.")
+    names = {*tensors} - {*shapes}
+    if not {*shapes} <= {*tensors} or not _may_prepare(certificate, names):
+        _refuse("holds other tensors than coef and intercept, and what the settings ask for.")
+    shapes |= {name: (1,) if name == "constant" else (model.features,) for name in names}
     for name, shape in shapes.items():
         tensor = tensors[name]
         if tensor.dtype != np.float64 or tensor.shape != shape:
@@ -231,11 +241,55 @@ def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats]:
             _refuse(f"has a {name} that is not finite.")
         tensor.setflags(write=False)
     coef, intercept = tensors["coef"], tensors["intercept"]
-    if weights_file(coef, intercept) != content:
+    arrays: dict[str, Floats] = {
+        name: tensors[name] for name in (*_BOUNDS, *_PREPARED) if name in names
+    }
+    if weights_file(coef, intercept, arrays) != content:
         _refuse("holds more than coef and intercept, or has them otherwise.")
+    _check_prepared(certificate, arrays)
     if certificate.guarantee is not None and not model.intercept and any(intercept.tobytes()):
         _refuse("has an intercept that the guarantee is not about.")
-    return coef, intercept
+    return coef, intercept, arrays
+
+
+def _may_prepare(certificate: Certificate, names: set[str]) -> bool:
+    """Whether the tensors by which rows are prepared are those that were asked for."""
+    settings, released = certificate.model.settings, _released(certificate)
+    if certificate.method == "majority":  # it looks at no row
+        return not names
+    bounds = {*_BOUNDS} if settings.get("bounds") is not None else set()
+    hows = {settings.get(name) for name in ("center", "scale")}
+    if released or {"private", "public"} & hows:
+        return names == bounds | {*_PREPARED}
+    if certificate.guarantee is not None:
+        return names == bounds
+    return names in (bounds, bounds | {*_PREPARED})  # nobody says what "auto" stood for
+
+
+def _check_prepared(certificate: Certificate, arrays: Mapping[str, Floats]) -> None:
+    """Refuse numbers that no row can be prepared by, or that nobody asked for."""
+    if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
+        _refuse("has a low that is not below its high.")
+    for name in ("scale", "constant"):
+        if name in arrays and not (arrays[name] > 0).all():
+            _refuse(f"has a {name} that is not above 0.")
+    if certificate.guarantee is None or "center" not in arrays:
+        return
+    settings, released = certificate.model.settings, _released(certificate)
+    if settings.get("center") != "public" and MEAN not in released and arrays["center"].any():
+        _refuse("has a center, and none was asked for.")
+    uneven = (arrays["scale"] != arrays["scale"][0]).any()
+    if settings.get("scale") != "public" and SQUARES not in released and uneven:
+        _refuse("has a scale, and none was asked for.")
+
+
+def _released(certificate: Certificate) -> tuple[str, ...]:
+    """What was released of the rows before the training, by the certificate's numbers."""
+    evidence = certificate.evidence
+    if isinstance(evidence, SelectionEvidence):
+        evidence = evidence.candidates[evidence.selected]
+    made = evidence.releases if isinstance(evidence, PreparedEvidence) else ()
+    return tuple(each.what for each in made)
 
 
 def _inside(directory: Path, name: str) -> Path:

@@ -31,6 +31,7 @@ from sordino.accounting.risk import RiskTarget
 from sordino.errors import InvalidArgument, Refused, filled, printable
 from sordino.privacy import RELATIONS, Guarantee, rounded
 from sordino.proofs.evidence import SelectionEvidence, from_plain
+from sordino.proofs.prepared import MEAN, PREPARED_NORM, SQUARES, PreparedEvidence
 from sordino.proofs.proof import Evidence
 
 SCHEMA, VERSION = "sordino-certificate", 1
@@ -49,6 +50,7 @@ FITTED_INSIDE = "this model was fitted inside"
 SIGNATURES = "Without a checked signature, only accidents are detected, not forgers."
 _LABEL_TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 _LABELS_SHOWN = 10
+_NAME_LETTERS = 80
 _WIDTH = 92
 
 _Label = bool | int | float | str
@@ -157,17 +159,54 @@ class Model:
 
 
 @dataclass(frozen=True)
+class FeatureMap:
+    """The function by which raw inputs became rows of features, each of norm 1.
+
+    `name` and `sha256` are those of its code and weights; `unseen` lists the classes of parts that
+    the digest cannot cover. It was tried on public inputs: a row's features depend on that row
+    alone. What it was made from, nobody can see: the guarantee assumes that it was made without
+    the protected records.
+
+    >>> FeatureMap("edges", "0" * 64).assumes
+    'the feature map edges was made without the protected records, and stays as it is'
+    """
+
+    name: str
+    sha256: str
+    unseen: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.name or len(self.name) > _NAME_LETTERS or printable(self.name) != self.name:
+            checks.fail("features.name", self.name, f"to be up to {_NAME_LETTERS} plain letters")
+        if not _is_sha256(self.sha256):
+            checks.fail("features.sha256", self.sha256, "to be a SHA-256 digest in hex")
+        if isinstance(self.unseen, str):
+            checks.fail("features.unseen", self.unseen, "to be a tuple of names")
+        _keep(self, unseen=tuple(self.unseen))
+
+    @property
+    def assumes(self) -> str:
+        """What no check can show, in words."""
+        return (
+            f"the feature map {self.name} was made without the protected records, "
+            "and stays as it is"
+        )
+
+
+@dataclass(frozen=True)
 class Preprocessing:
     """What preparing the rows read from the records, in words; no guarantee covers that.
 
     `declared` is False if nobody said how they were prepared. `columns` is the public description
     by which a table was turned into numbers (TOML, as `sordino.data.columns` reads it), so that
-    others can prepare rows alike; empty if there is none.
+    others can prepare rows alike; empty if there is none. `features` is the public map that made
+    rows of raw inputs, if one did.
     """
 
     declared: bool = False
     reads: tuple[str, ...] = ()
     columns: str = ""
+    features: FeatureMap | None = field(default=None, metadata={"added": serialize.UNLESS_DEFAULT})
 
     def __post_init__(self) -> None:
         if isinstance(self.reads, str):  # tuple("abc") would be three
@@ -312,6 +351,13 @@ class Certificate:
             return RiskTarget.parse(self.model.settings.get("target", "")).words
         return ""
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the proof takes for granted, and what was taken for granted before it."""
+        proved = () if self.guarantee is None else self.guarantee.assumes
+        made = self.preprocessing.features
+        return proved if made is None else (*proved, made.assumes)
+
     def __str__(self) -> str:
         parts = [
             ("", _title(self)),
@@ -320,9 +366,8 @@ class Certificate:
             ("BEFORE THE TRAINING", _before(self)),
             ("WHAT IS NOT COVERED", (f"- {line}" for line in _not_covered(self))),
         ]
-        if self.guarantee is not None and self.guarantee.assumes:
-            assumes = (f"- {line}" for line in self.guarantee.assumes)
-            parts.append(("WHAT IT ASSUMES", assumes))
+        if self.guarantee is not None and self.assumes:
+            parts.append(("WHAT IT ASSUMES", (f"- {line}" for line in self.assumes)))
         return "\n\n".join(_paragraph(*part) for part in (*parts, ("THE RECORD", _record(self))))
 
     def to_json(self) -> str:
@@ -484,10 +529,14 @@ def _before(certificate: Certificate) -> Iterator[str]:
         yield "Preparation: declared to have read each row by itself alone"
     if before.columns:
         yield "Columns: by the public description in preprocessing.columns"
-    model, norm = certificate.model, certificate.model.settings.get("data_norm")
+    if (made := before.features) is not None:
+        digest = f"{made.name} (SHA-256 {made.sha256})"
+        yield f"Features: of each input by itself alone, by {digest}, then divided by their norm"
+        if made.unseen:
+            yield f"Features: the digest cannot cover parts that are {', '.join(made.unseen)}"
+    norm = certificate.model.settings.get("data_norm")
     if norm is not None and certificate.method != "majority":
-        one = ", the intercept's constant 1 counted," if model.intercept else ""
-        yield f"Rows: longer ones than {norm}{one} were scaled down; predictions must do the same"
+        yield f"Rows: {_rows_prepared(certificate, norm)}; predictions must do the same"
     if tuning.kind == "declared":
         best = f"the best of {tuning.runs}, which the guarantee pays for"
         yield f"Tuning: declared, {tuning.candidates} candidates; {best}"
@@ -497,6 +546,29 @@ def _before(certificate: Certificate) -> Iterator[str]:
     yield f"Dataset: {dataset.name if dataset.name is not None else 'not named'}"
     if dataset.fingerprint is not None:
         yield f"Fingerprint: {dataset.fingerprint} (keyed by a secret that stays with the owner)"
+
+
+def _rows_prepared(certificate: Certificate, norm: object) -> str:
+    """What was done to each row, in order; by what is in the model's file, with the weights."""
+    model, evidence = certificate.model, certificate.evidence
+    if isinstance(evidence, SelectionEvidence):
+        evidence = evidence.candidates[evidence.selected]
+    made = evidence.releases if isinstance(evidence, PreparedEvidence) else ()
+    parts = []
+    if model.settings.get("bounds") is not None:
+        parts.append("columns were clipped to public bounds and mapped to [-1, 1]")
+    hows = {name: model.settings.get(name) for name in ("center", "scale")}
+    released = {"center": MEAN, "scale": SQUARES}
+    for name, what in released.items():
+        if what in [each.what for each in made]:
+            hows[name] = "private"
+    prepared = {name: how for name, how in hows.items() if how in ("private", "public")}
+    one = ", the intercept's constant 1 counted," if model.intercept and not prepared else ""
+    parts.append(f"longer ones than {norm}{one} were scaled down")
+    if prepared:
+        by = " and ".join(f"a {how} {name}" for name, how in prepared.items())
+        parts.append(f"then by {by}, and to norm {PREPARED_NORM:g} with a constant feature")
+    return ", ".join(parts)
 
 
 def _not_covered(certificate: Certificate) -> Iterator[str]:

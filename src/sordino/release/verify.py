@@ -27,6 +27,7 @@ from sordino.privacy import Guarantee, Relation, default_delta, large_delta, rou
 from sordino.proofs.evidence import SelectionEvidence
 from sordino.proofs.objective import ObjectiveEvidence
 from sordino.proofs.output import OutputEvidence
+from sordino.proofs.prepared import training_of
 from sordino.proofs.proof import Evidence, TrainingEvidence
 from sordino.proofs.settings import (
     ESTIMATORS,
@@ -187,6 +188,8 @@ def _findings(certificate: Certificate, claimed: Guarantee, evidence: Evidence) 
         notes.append("It does not say whether anybody counted rows per person.")
     left_out = (*claimed.not_covered, *certificate.preprocessing.reads)
     notes += [f"NOT COVERED by it, as the certificate says: {what}." for what in left_out]
+    if (made := certificate.preprocessing.features) is not None:
+        notes.append(f"It takes it that {made.assumes} (SHA-256 {made.sha256}).")
     if claimed.epsilon > proved.epsilon * (1 + _CLOSE):
         notes.append(f"Note: the recorded numbers prove a smaller one, {rounded(proved.epsilon)}.")
     claim = f"epsilon <= {rounded(claimed.epsilon)} at delta = {rounded(claimed.delta)}"
@@ -202,7 +205,8 @@ def _check_terms(certificate: Certificate, claimed: Guarantee, proved: Guarantee
     names = ("relation", "unit", "sampling", "released")
     terms = [(name, getattr(claimed, name), getattr(proved, name)) for name in names]
     # A larger delta would make a claim that follows, but not the one that was made.
-    deltas = (settings.get("delta"), getattr(evidence, "delta", claimed.delta))
+    trained = None if evidence is None else training_of(evidence)
+    deltas = (settings.get("delta"), getattr(trained, "delta", claimed.delta))
     terms += [("delta", claimed.delta, delta) for delta in deltas if delta is not None]
     for name, claim, proof in terms:
         if claim != proof:
@@ -349,6 +353,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
     one = evidence  # the numbers of the training whose model was released
     if isinstance(evidence, SelectionEvidence):
         one = evidence.candidates[evidence.selected]
+    whole, one = one, training_of(one)
     method = METHODS.get(certificate.method)
     if method is None or not isinstance(one, method.kind):
         refuse(f"names the method {certificate.method!r}, but its numbers are of {one.kind}")
@@ -371,7 +376,7 @@ def _check_promise(certificate: Certificate, guarantee: Guarantee) -> None:
         if name not in method.takes:
             refuse(f"has a setting {name}, which {certificate.method} does not take")
     asked = TrainingRequest.of(certificate.model.estimator, settings, certificate.method)
-    for name, wanted, used in asked.compared(one):
+    for name, wanted, used in asked.compared(whole):
         _same(name, wanted, "its proof", used)
     if isinstance(evidence, SelectionEvidence):
         _check_candidates(certificate.model, guarantee.delta, evidence, one)
@@ -413,9 +418,10 @@ def _check_candidates(
     for each in evidence.candidates:
         if each.problems != model.problems or each.columns - model.features not in (0, 1):
             refuse("chose among models of other shapes")
-        _same("delta", delta, "a candidate", getattr(each, "delta", delta))
+        alone = training_of(each)
+        _same("delta", delta, "a candidate", getattr(alone, "delta", delta))
         if each.relation is not Relation.ADD_OR_REMOVE_ONE:
-            rows = [one.rows for one in (chosen, each) if isinstance(one, TrainingEvidence)]
+            rows = [one.rows for one in (chosen, alone) if isinstance(one, TrainingEvidence)]
             _same("rows", rows[:1], "a candidate", rows[-1:])
         for name, wanted, used in TrainingRequest(method_of(each), {}).compared(each):
             _same(name, wanted, "a candidate", used)

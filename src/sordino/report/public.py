@@ -275,9 +275,12 @@ def _training(paper: Mapping[str, Any]) -> Iterator[Block]:
     if tuned == "declared":
         best = f"the best of {tuning.get('runs')}, which the guarantee pays for"
         tuned = f"declared, {tuning.get('candidates')} candidates; {best}"
+    made = before.get("features")
+    made = made if isinstance(made, dict) else {}
     pairs = (
         ("Model", str(model.get("estimator", ""))),
         ("Features", f"{int(model.get('features', 0)):,}"),
+        ("Feature map", str(made.get("name", ""))),
         ("Labels", name_list([str(label) for label in model.get("labels", ())])),
         ("Method", str(paper["method"])),
         ("Source of the noise", str(paper["noise"])),
@@ -312,6 +315,8 @@ def _not_covered(facts: PublicFacts) -> Iterator[str]:
     yield from (f"Read off the records beforehand: {what}." for what in facts.leaks)
     if not paper["preprocessing"].get("declared", False):
         yield "How the rows were prepared, which nobody declared."
+    if paper["preprocessing"].get("features"):
+        yield "The feature map, if it was made from the protected records."
     if str(paper["tuning"].get("kind")) in ("none declared", "unknown"):
         yield "Tuning on the same records, if there was any."
     many = "one record" if proved is None else proved.unit

@@ -357,7 +357,10 @@ class HeldOut:
         """Rows as `predict` takes them: scaled like those of the training."""
         given = np.asarray(X, dtype=np.float64)
         intercept = fitting.records.X.shape[1] > given.shape[1]
-        return cls(Scaling(fitting.records.norm, intercept).rows(given), _class_codes(y, fitting))
+        return cls(
+            Scaling(fitting.records.norm, intercept, fitting.coordinates).rows(given),
+            _class_codes(y, fitting),
+        )
 
     def right(self, weights: Floats) -> Ints:
         """How many rows each model [model, problem, column] labels as they are."""

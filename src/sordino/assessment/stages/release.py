@@ -124,14 +124,14 @@ def _release(
         released._ledger_entry = None
         released._save_planned(
             *(fitting, bundle),
-            preprocessing=plan.prepared.reads_private_data,
-            columns=plan.prepared.description,
+            preprocessing=plan.prepared.reads_private_data if plan.prepared.declared else None,
+            columns=plan.prepared.description or None,
             tuning="none declared",
         )
     with explained(mark.parent, "written"):
         Disk(mark.parent).put(mark.name, released.certificate_.model.sha256.encode())
     if not marked:  # also where it was stopped right after the bundle got its name
-        history.add(plan.request.source())
+        history.add(plan.source)
     return released
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sordino import checks
 from sordino.audit.pairs import Claim, worst_case_pair
 from sordino.audit.runners.functions import check_estimator
-from sordino.audit.runners.minimised import MinimisedFit, SingleFit
+from sordino.audit.runners.minimised import MinimisedFit, PreparedFit, SingleFit
 from sordino.audit.runners.trained import TrainedProblems, TrainedRelease
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import SILENT, Neighbours
@@ -29,7 +29,7 @@ from sordino.estimators.fit import PlannedFit
 from sordino.proofs.steps import rates_of
 
 FitMechanism = TrainedRelease | TrainedProblems | SingleFit
-"""A fit as a mechanism; a `MinimisedFit` is a `SingleFit`, too."""
+"""A fit as a mechanism; a `MinimisedFit` or a `PreparedFit` is a `SingleFit`, too."""
 
 
 class _PreparedPair(NamedTuple):
@@ -85,6 +85,10 @@ def mechanism(
 def mechanism_of(fitting: PlannedFit) -> FitMechanism:
     """What a fit with everything public settled would run, whatever it promises."""
     plan = dataclasses.replace(fitting.plan, proof=None, evidence=None)  # not needed to run
+    if plan.task.prepared is not None:
+        assert fitting.coordinates is not None
+        intercept = plan.task.columns > plan.task.prepared.features
+        return PreparedFit(plan, fitting.start, fitting.coordinates, intercept)
     if plan.spec is None:
         return (MinimisedFit if MinimisedFit.can_do(plan) else SingleFit)(plan, fitting.start)
     if len(fitting.start) > 1:
@@ -176,4 +180,9 @@ def _public(fitting: PlannedFit) -> tuple[object, ...]:
     """Everything of a plan that a run depends on."""
     plan = fitting.plan
     settled = (plan.method, plan.task, plan.settings, plan.spec, plan.sigma, plan.scale, plan.l2)
-    return (*settled, fitting.start.tobytes(), [str(label) for label in fitting.classes])
+    return (
+        *settled,
+        plan.before,
+        fitting.start.tobytes(),
+        [str(label) for label in fitting.classes],
+    )

@@ -13,7 +13,7 @@ what a fit calls.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from sordino.audit.runners.runner import Blocks, Runner, Stretch
 from sordino.data.dataset import Dataset
 from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness
+from sordino.estimators.methods.prepared import release_preparation
+from sordino.estimators.preparation import Coordinates
 from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.rules import mechanism
 from sordino.types import Floats
@@ -62,6 +64,37 @@ class SingleFit:
         return np.ravel(released)
 
 
+@dataclass(frozen=True, eq=False)
+class PreparedFit(SingleFit):
+    """One fit whose rows get a centre or a scale that is released of them first.
+
+    It gives all that leaves: the weights, the centre and the scale. Rows of its data are within
+    their bounds and norm, without a constant; a row of zeros is a record like any other.
+
+    Parameters
+    ----------
+    coordinates
+        What is public of how rows are prepared.
+    intercept
+        Whether rows get a constant.
+    """
+
+    coordinates: Coordinates
+    intercept: bool
+
+    def __call__(self, data: Dataset, generator: object) -> Floats:
+        """Release what rows are prepared by, then train on what they become."""
+        plan, randomness = self.plan, Randomness.of_system()
+        made = release_preparation(plan, data.X, self.coordinates, randomness.released)
+        assert made.center is not None
+        assert made.scale is not None
+        of = data.y.astype(np.int64), max(2, plan.task.problems), plan.task.norm, self.intercept
+        records = FitRecords.of(data.X, *of, replace(made, low=None, high=None))
+        trained = methods.METHODS[plan.method].train(plan.training, records, randomness, self.start)
+        released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
+        return np.concatenate([np.ravel(released), made.center, made.scale])
+
+
 def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     """What a fit trains on; labels of the data are class numbers."""
     task = plan.task
@@ -76,13 +109,16 @@ class MinimisedFit(SingleFit):
         """Everything that makes it, as plain values."""
         plan = self.plan
         task = dataclasses.asdict(plan.task) | {"relation": plan.task.relation.value}
+        if plan.task.prepared is None:  # as it was before there was a centre
+            del task["prepared"]
         numbers = {"l2": plan.l2, "sigma": plan.sigma, "scale": plan.scale}
         return {"method": plan.method, "task": task, **numbers}
 
     @staticmethod
     def can_do(plan: FitPlan) -> bool:
         """Whether runs of this plan can be made at once."""
-        return plan.method == "objective" and plan.task.columns <= LARGEST_DENSE_DIMENSION
+        small = plan.task.columns <= LARGEST_DENSE_DIMENSION
+        return plan.method == "objective" and small and plan.task.prepared is None
 
 
 class Minimised(Runner):

@@ -22,6 +22,7 @@ from sordino.estimators.methods.adaptive import AdaptiveDescent
 from sordino.estimators.methods.noisy_steps import DP_SGD, NOISY_GD
 from sordino.estimators.methods.objective_perturbation import NoisyObjective
 from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
+from sordino.estimators.methods.prepared import after_preparation
 from sordino.estimators.methods.training import Method
 from sordino.types import Floats
 
@@ -86,6 +87,12 @@ def plan(
 ) -> FitPlan:
     """The plan of a method, or of the one that `auto` chooses; `starts` if weights are given."""
     checks.one_of("method", name, NAMES)
+    if task.prepared is not None:
+        return after_preparation(
+            task,
+            lambda left: plan(name, left, given, start_norm, starts=starts),
+            lambda first, left: METHODS[first.method]._plan(left, first.settings, start_norm),
+        )
     if name == "auto":
         for setting, value in given.given.items():
             checks.fail(setting, value, "not to be given for method='auto'", "Name a method.")
@@ -121,6 +128,11 @@ def plan_for_risk(
         asked = replace(task, epsilon=epsilon)
         if before is None:
             return plan(name, asked, given, start_norm, starts=starts)
+        return again(before, asked)
+
+    def again(before: FitPlan, asked: Task) -> FitPlan:
+        if asked.prepared is not None:
+            return after_preparation(asked, lambda left: again(before, left), again)
         return METHODS[before.method]._plan(asked, before.settings, start_norm)
 
     def search(before: FitPlan | None = None) -> FitPlan:
