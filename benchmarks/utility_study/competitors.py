@@ -104,7 +104,7 @@ def result(job: Job) -> dict[str, Any]:
 
 def _judged(job: Job, rows: Rows) -> dict[str, Any]:
     table = job.of
-    X = rows.unit
+    X = _given(job, rows)
     train, test = judging.split(len(X), table.held, job.seed)
     inside, labels = X[train], rows.y[train]
     began = time.perf_counter()
@@ -124,6 +124,11 @@ def _judged(job: Job, rows: Rows) -> dict[str, Any]:
     return {**found, "seconds": seconds, **({"method": method} if method else {})}
 
 
+def _given(job: Job, rows: Rows) -> Array:
+    """Ours gets raw rows, everybody else rows in [0, 1]."""
+    return rows.X if job.competitor == AUTO else rows.unit
+
+
 def estimator(job: Job, rows: Rows, inside: Array) -> Any:
     """What this competitor fits to the training rows."""
     if job.competitor == NONE:
@@ -136,7 +141,8 @@ def estimator(job: Job, rows: Rows, inside: Array) -> Any:
 def auto(job: Job, rows: Rows) -> Any:
     """Ours, as a user has it: raw rows, their public bounds, and nothing else."""
     given: dict[str, Any] = {"epsilon": job.epsilon, "random_state": job.seed}
-    return PrivateLogisticRegression(classes=range(job.of.classes), **given)
+    classes = range(job.of.classes)
+    return PrivateLogisticRegression(classes=classes, bounds=rows.bounds, **given)
 
 
 def before(job: Job) -> Any:
@@ -145,6 +151,8 @@ def before(job: Job) -> Any:
         job.epsilon,
         classes=range(job.of.classes),
         data_norm=1.0,
+        center="none",
+        scale="none",
         random_state=job.seed,
     )
 
@@ -190,6 +198,8 @@ def _dp_sgd(job: Job, inside: Array) -> Any:
         classes=range(job.of.classes),
         data_norm=norm,
         sampling="poisson",
+        center="none",
+        scale="none",
         random_state=job.seed,
         **asdict(setting(_number(job), rows, _budget(job))),
     )
