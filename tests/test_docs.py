@@ -47,5 +47,5 @@ def test_the_examples_in_docstrings_run(path: Path) -> None:
 
 def test_the_pages_are_few_and_short() -> None:
     sizes = {page.name: len(page.read_text().split()) for page in (ROOT / "docs").glob("*.md")}
-    assert len(sizes) <= 9, sorted(sizes)
+    assert len(sizes) <= 10, sorted(sizes)
     assert max(sizes.values()) <= 4000, sizes
