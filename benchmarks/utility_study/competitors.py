@@ -16,7 +16,7 @@ from utility_study import judging, opacus_side
 from utility_study.opacus_side import Setting
 from utility_study.tables import BY_NAME, Rows, Table, rows_of, smaller
 
-from sordino import PrivateLogisticRegression
+from sordino import PrivateLogisticRegression, PrivateRidge
 from sordino.accounting import gaussian
 from sordino.privacy import default_delta
 from sordino.types import Array
@@ -74,7 +74,7 @@ class Job:
 
 def competitors(table: Table) -> tuple[str, ...]:
     """Ours, in this process, and the reference."""
-    return (AUTO, BEFORE, NONE) if table.classes else (NONE,)
+    return (AUTO, BEFORE, NONE) if table.classes else (AUTO, NONE)
 
 
 def peers(table: Table) -> tuple[str, ...]:
@@ -125,8 +125,10 @@ def _judged(job: Job, rows: Rows) -> dict[str, Any]:
 
 
 def _given(job: Job, rows: Rows) -> Array:
-    """Ours gets raw rows, everybody else rows in [0, 1]."""
-    return rows.X if job.competitor == AUTO else rows.unit
+    """Ours gets raw rows (a regression: in [-1, 1], by hand); everybody else rows in [0, 1]."""
+    if job.competitor != AUTO:
+        return rows.unit
+    return rows.X if job.of.classes else 2 * rows.unit - 1
 
 
 def estimator(job: Job, rows: Rows, inside: Array) -> Any:
@@ -141,8 +143,10 @@ def estimator(job: Job, rows: Rows, inside: Array) -> Any:
 def auto(job: Job, rows: Rows) -> Any:
     """Ours, as a user has it: raw rows, their public bounds, and nothing else."""
     given: dict[str, Any] = {"epsilon": job.epsilon, "random_state": job.seed}
-    classes = range(job.of.classes)
-    return PrivateLogisticRegression(classes=classes, bounds=rows.bounds, **given)
+    if job.of.classes:
+        classes = range(job.of.classes)
+        return PrivateLogisticRegression(classes=classes, bounds=rows.bounds, **given)
+    return PrivateRidge(target_bounds=job.of.target, **given)
 
 
 def before(job: Job) -> Any:
@@ -151,6 +155,7 @@ def before(job: Job) -> Any:
         job.epsilon,
         classes=range(job.of.classes),
         data_norm=1.0,
+        multi_class="one-vs-rest" if job.of.classes > 2 else None,
         center="none",
         scale="none",
         random_state=job.seed,
@@ -198,6 +203,7 @@ def _dp_sgd(job: Job, inside: Array) -> Any:
         classes=range(job.of.classes),
         data_norm=norm,
         sampling="poisson",
+        multi_class="softmax" if job.of.classes > 2 else None,
         center="none",
         scale="none",
         random_state=job.seed,
