@@ -200,6 +200,10 @@ def plain_scores(spec, w, X):
     """[row] or [row, class], with loops and no batching; images are [row, column, channel]."""
     if spec.is_linear:
         return X @ w[: X.shape[1]] + (w[-1] if spec.intercept else 0.0)
+    if spec.kind == "softmax":
+        by_class = w.reshape(spec.classes, -1)
+        ones = np.ones((len(X), int(spec.intercept)))
+        return np.hstack([X, ones]) @ by_class.T
     h, d = spec.hidden, X.shape[1]
     first, second = w[: h * (d + 1)].reshape(h, d + 1), w[h * (d + 1) :]
     return np.maximum(X @ first[:, :d].T + first[:, d], 0) @ second[:h] + second[h]
@@ -208,6 +212,9 @@ def plain_scores(spec, w, X):
 def plain_losses(spec, z, y):
     if spec.kind == "least-squares":
         return (z - y) ** 2 / 2
+    if spec.kind == "softmax":
+        own = np.take_along_axis(z, np.tile(y[:, None].astype(int), (len(z), 1, 1)), axis=2)
+        return np.log(np.exp(z).sum(axis=2)) - own[..., 0]
     margin = np.where(y == 1, z, -z)
     if spec.kind == "huber-svm":
         h = spec.huber_width
@@ -227,8 +234,9 @@ def test_values_of_linear_models_and_the_mlp_are_the_textbooks(name):
     if objective.classes is None:
         np.testing.assert_allclose(objective.predict(weights, X), z, rtol=0, atol=1e-13)
     else:
-        assert objective.predict(weights, X).tolist() == (z > 0).astype(int).tolist()
-        want = ((z > 0) == y).mean(axis=1)
+        chosen = z.argmax(axis=2) if z.ndim == 3 else (z > 0).astype(int)
+        assert objective.predict(weights, X).tolist() == chosen.tolist()
+        want = (chosen == y).mean(axis=1)
         assert objective.accuracy(weights, X, y).tolist() == want.tolist()
 
 
