@@ -174,7 +174,8 @@ class Forged:
         for at, value in _values(self.plain):
             path = ".".join(map(str, at))
             for edit, other in _edits(value) if fnmatch(path, of) else ():
-                same = other == value and type(other) is type(value)
+                # 0 for 0.0 is no other value; but True is no 1.
+                same = other == value and isinstance(other, bool) == isinstance(value, bool)
                 free = listed and any(each.covers(method, path, edit) for each in FREE)
                 tried += not same
                 if same or (free and not path.startswith(selected)) or tried % every:

@@ -121,8 +121,9 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         "output-gd" (noise on the final weights), "dp-agd" (adaptive steps); for comparison "none"
         (no privacy at all) and "majority".
     l2
-        Weight of the regulariser, on the intercept too. "objective" and "bolt-on" may use more
-        where the budget is small; `settings_` says how much.
+        Weight of the regulariser, on the intercept too. None: 0.001, and none for descents on
+        centred rows, whose length is a regulariser. "objective" and "bolt-on" may use more where
+        the budget is small; `settings_` says how much.
     epochs, steps
         How long, where the method has a say: "rsgd-ar", "nsgd", "bolt-on" and "dp-sgd" take
         epochs, "output-gd", "noisy-gd", "dp-sgd" and "dp-agd" (rounds) steps. None: by a public
@@ -274,7 +275,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
-        l2: float = 0.001,
+        l2: float | None = None,
         epochs: int | None = None,
         steps: int | None = None,
         batch_size: int | None = None,

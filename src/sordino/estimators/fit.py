@@ -68,6 +68,8 @@ class Task:
     prepared
         The centre and the scale that rows get first; what is released for these is a part of the
         promise. `norm` is then that of prepared rows.
+    centred
+        Whether the training sees rows without what they have in common.
     """
 
     kind: str
@@ -83,6 +85,7 @@ class Task:
     huber_width: float = 0.5
     persons_counted: bool = False
     prepared: Preparation | None = None
+    centred: bool = False
 
     def objective_with(self, l2: float) -> ObjectiveSpec:
         """The loss of one model, the intercept a column like any other, with a regulariser."""

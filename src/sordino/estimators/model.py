@@ -91,7 +91,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     target: str | None
     relation: Relation | str
     method: str
-    l2: float
+    l2: float | None
     initial_weights: Any
     data_norm: float | str | None
     bounds: Any
@@ -125,7 +125,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         target: str | None = None,
         relation: Relation | str = "replace-one",
         method: str = "auto",
-        l2: float = 0.001,
+        l2: float | None = None,
         epochs: int | None = None,
         steps: int | None = None,
         batch_size: int | None = None,
@@ -383,7 +383,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if getattr(asked, name) == PUBLIC:
                 numbers = preparation.public_numbers(name, getattr(self, name), asked.features)
                 coordinates = coordinates.with_public(name, numbers)
-        task = replace(task, norm=PREPARED_NORM, prepared=asked if asked.private else None)
+        task = replace(
+            task,
+            l2=self._l2(prepared=True),
+            norm=PREPARED_NORM,
+            prepared=asked if asked.private else None,
+            centred=asked.center != NONE,
+        )
         of = X, records.codes, records.classes
         if asked.private:
             rows = FitRecords.of(*of, asked.norm, False, coordinates, records.weights)
@@ -405,7 +411,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             hint = "Epsilon follows from the target."
             checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
         relation = self._relation()
-        checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
+        if self.l2 is not None:
+            checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         if isinstance(self.data_norm, str):
             checks.one_of("data_norm", self.data_norm, (AUTO,))
         elif self.data_norm is not None:
@@ -499,7 +506,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
         delta = default_delta(rows) if self.delta is None else float(self.delta)
         return Task(
-            *(self._loss(records.problems), float(self.l2), rows, records.X.shape[1], records.norm),
+            self._loss(records.problems),
+            self._l2(prepared=False),
+            rows,
+            records.X.shape[1],
+            records.norm,
             *(float(self.epsilon), delta, relation, records.problems),
             rows_per_person=int(self.max_rows_per_person),
             huber_width=self._huber_width(),
@@ -526,13 +537,22 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             return methods.plan_for_risk(target, *how, starts=starts)
         return methods.plan(*how, starts=starts)
 
+    def _l2(self, *, prepared: bool) -> float:
+        """The regulariser's weight; where none is given, by a public rule."""
+        given = rules.l2(self.method, prepared=prepared) if self.l2 is None else self.l2
+        return float(given)
+
     # Certificates -------------------------------------------------------------------------
+
+    @property
+    def _is_prepared(self) -> bool:
+        """Whether the rows of the fit got a centre and a scale."""
+        coordinates = getattr(self, "_coordinates", None)
+        return coordinates is not None and bool(coordinates.prepared)
 
     def _written_norm(self) -> float | None:
         """The norm as a certificate has it: of rows before a centre, without the constant."""
-        prepared = getattr(self, "_coordinates", None)
-        centred = prepared is not None and prepared.prepared
-        return self._public_norm(constant=False if centred else None)
+        return self._public_norm(constant=False if self._is_prepared else None)
 
     def _certificate(
         self, planned: PlannedFit, payment: Payment, chosen: tuple[Evidence, Tuning] | None = None
@@ -573,6 +593,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         for name in settings.keys() & {"class_weight", "base_rates"}:
             settings[name] = getattr(weighting, name)
         settings["data_norm"] = self._written_norm()
+        if self.l2 is None:
+            settings["l2"] = self._l2(prepared=self._is_prepared)
         if "bounds" in settings:
             settings["bounds"] = None if self.bounds is None else PUBLIC
         for name in settings.keys() & {"center", "scale"}:  # arrays are in the model's file

@@ -50,6 +50,17 @@ _BATCH = 4000
 """Of RSGD-AR, as in the paper."""
 _FASTEST = 1.9
 """Largest rate, in inverse curvatures: at 2 a step of full gradients may expand."""
+L2 = 0.001
+"""Of the regulariser, where none is given."""
+_CENTRED_INSIDE, _CENTRED_FASTER, _CENTRED_STEPS = 0.7, 3.0, 150
+"""Of descents on centred rows: the noise on a score, the rate against the fastest that is safe for
+all rows, and the most steps.
+
+Rows that have nothing in common curve no direction as much as rows can that are all alike. Chosen
+on adult, mnist-binary, cifar2, digits/binary and a synthetic table of five classes: at ten times
+the rate cifar2 lost ten points, at three times nothing did. Their length is limited by noise alone,
+and not by a regulariser, which cost adult two points at epsilon 8.
+"""
 _MOST_EPOCHS = 150
 _MOST_STEPS = 300
 """Longer trainings gain next to nothing and take their time."""
@@ -128,7 +139,7 @@ def best_method(task: Task, starts: bool = False) -> str:
     """
     if task.regression:
         return _best_of_regression(task)
-    if starts or task.joint:
+    if starts or task.joint or task.centred:
         return "dp-sgd" if task.private_size else "noisy-gd"
     if not task.private or task.private_size:
         return "objective"
@@ -152,6 +163,11 @@ def solved(task: Task, noisy: StatisticsEvidence) -> StatisticsEvidence:
     """With a regulariser that is the user's own, or as large as the noise it has to stand."""
     least = noisy.sigma * math.sqrt(task.columns)
     return replace(noisy, regulariser=max(task.l2 * task.rows, least))
+
+
+def l2(method: str, *, prepared: bool) -> float:
+    """The regulariser, where none is given: none for noisy descents on prepared rows."""
+    return 0.0 if prepared and method in ("auto", "noisy-gd", "dp-sgd") else L2
 
 
 def _length(task: Task, noise: float) -> float:
@@ -229,6 +245,10 @@ def noisy_gd(task: Task, given: Settings) -> _Defaults:
         total = min(_ON_TARGET * task.signal / (clip * task.norm), most)
         wanted = 1 / task.constants.smooth
         return {**_steps(total, given, wanted, task, _MOST_OF_SQUARES), "max_grad_norm": clip}
+    if task.centred:
+        total = _length(task, _CENTRED_INSIDE)
+        how = _CENTRED_STEPS, _CENTRED_FASTER
+        return _steps(total, given, 1 / task.constants.smooth, task, *how)
     return _steps(_length(task, _INSIDE), given, 1 / task.constants.smooth, task)
 
 
@@ -309,14 +329,19 @@ def bolt_on(task: Task, given: Settings) -> _Defaults:
 
 
 def _steps(
-    total: float, given: Settings, wanted: float, task: Task, most: int = _MOST_STEPS
+    total: float,
+    given: Settings,
+    wanted: float,
+    task: Task,
+    most: int = _MOST_STEPS,
+    faster: float = 1.0,
 ) -> _Defaults:
     """Full steps of this length together, none above `wanted` unless there would be too many."""
     found: _Defaults = {"batch_size": task.rows}
     if given.steps is None and given.learning_rate is not None:
         return {**found, "steps": max(1, math.ceil(total / given.learning_rate))}
     steps = given.steps or max(1, min(math.ceil(total / wanted), most))
-    rate = min(total / steps, _FASTEST / task.constants.smooth)
+    rate = min(total / steps, faster * _FASTEST / task.constants.smooth)
     return {**found, "steps": steps, "learning_rate": rate}
 
 
