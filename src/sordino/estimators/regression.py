@@ -249,7 +249,7 @@ class PrivateLinearRegression(PrivateRidge):
     >>> from sordino import PrivateLinearRegression
     >>> X, y = load_diabetes(return_X_y=True)
     >>> PrivateLinearRegression(target_bounds=(0, 400)).preview(X / 0.2, y).released
-    'final'
+    'all'
     """
 
     def __init__(
