@@ -157,7 +157,7 @@ class TestSteps:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 fitted.fit(*input_of(name, 1))
-            if leaks._reads(fitted) != truth:
+            if leaks.reads_rows(fitted) != truth:
                 wrong[name] = truth
         return wrong
 
@@ -197,7 +197,7 @@ class TestSteps:
         if isinstance(step, MissingIndicator | SimpleImputer):
             X[3, 1] = other[4, 2] = np.nan
         fitted = clone(step).fit(X, y)
-        assert leaks._reads(fitted) == learns(step, (X, y), (other, y)), step
+        assert leaks.reads_rows(fitted) == learns(step, (X, y), (other, y)), step
 
     @pytest.mark.parametrize(
         ("step", "names"),

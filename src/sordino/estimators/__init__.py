@@ -4,6 +4,9 @@ from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegr
 from sordino.estimators.head import PrivateHead
 from sordino.estimators.regression import PrivateLinearRegression, PrivateRidge
 from sordino.estimators.saved import load
+from sordino.estimators.transformers.pca import PrivatePCA
+from sordino.estimators.transformers.pipeline import certify
+from sordino.estimators.transformers.scaler import PrivateStandardScaler
 from sordino.estimators.tuning import tune
 from sordino.models.edges import OrientedEdges
 
@@ -13,7 +16,10 @@ __all__ = [
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
+    "PrivatePCA",
     "PrivateRidge",
+    "PrivateStandardScaler",
+    "certify",
     "load",
     "tune",
 ]

@@ -36,7 +36,7 @@ _BY_PARAMETERS: dict[str, Callable[[Any], bool]] = {
     ),
 }
 """Steps of scikit-learn that learn no more than that with some parameters."""
-_PASSES_ON = {"Pipeline", "FixedThresholdClassifier"}
+_PASSES_ON = {"ColumnTransformer", "FeatureUnion", "FixedThresholdClassifier", "Pipeline"}
 """Estimators of scikit-learn that fit the model inside them once, and learn nothing beside it."""
 
 _WORKS_FOR_ALL = {"base", "pipeline", "utils", "_config", ""}
@@ -134,7 +134,7 @@ def _in_frame(frame: FrameType, model: object) -> list[tuple[str, str]]:
         caller: Any = frame.f_locals.get("self")
         kinds = _kinds(caller)
         if "Pipeline" in kinds:
-            read = (step for step in _leaves([caller[:-1]]) if _reads(step))
+            read = (step for step in _before(caller, model) if reads_rows(step))
             return [(STEPS_FITTED, type(step).__name__) for step in read]
         foreign = "BaseEstimator" in kinds and type(caller) is not type(model)
         foreign = foreign and code.co_name != "__sklearn_clone__"  # that is cloned, not fitted
@@ -151,22 +151,47 @@ def _kinds(thing: object) -> set[str]:
     return {c.__name__ for c in classes if str(c.__module__).partition(".")[0] == "sklearn"}
 
 
-def _leaves(steps: Iterable[Any]) -> Iterator[Any]:
+def _before(pipeline: Any, model: object) -> Iterator[Any]:
+    """The steps whose rows a step gets; of one that is not found, all but the last."""
+    for step in leaves([pipeline[:-1]]):
+        if step is model:
+            return
+        yield step
+
+
+def noisy_steps_before(model: object) -> bool:
+    """Whether rows come from a step of a pipeline that was fitted to them with noise of its own.
+
+    Such rows differ from fit to fit of the same records.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        caller = frame.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
+        if caller is not None and "Pipeline" in _kinds(caller):
+            steps = _before(caller, model)
+            if any(getattr(step, "releases_sums", False) for step in steps):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def leaves(steps: Iterable[Any]) -> Iterator[Any]:
     """The steps inside pipelines, unions and column transformers."""
     for step in steps:
         kinds = _kinds(step)
         if "Pipeline" in kinds:
-            yield from _leaves(inner for _, inner in step.steps)
+            yield from leaves(inner for _, inner in step.steps)
         elif "FeatureUnion" in kinds:
-            yield from _leaves(inner for _, inner in step.transformer_list)
+            yield from leaves(inner for _, inner in step.transformer_list)
         elif "ColumnTransformer" in kinds:
             fitted = getattr(step, "transformers_", step.transformers)
-            yield from _leaves(inner for _, inner, *_ in fitted)
+            yield from leaves(inner for _, inner, *_ in fitted)
         elif step is not None and not isinstance(step, str):  # "passthrough", "drop"
             yield step
 
 
-def _reads(step: Any) -> bool:
+def reads_rows(step: Any) -> bool:
     """Whether a fitted step learned more of the rows than how many there are, as far as it shows.
 
     A step of the user's own may say it, as those of `sordino.data.preprocess` do.

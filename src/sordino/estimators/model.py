@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -24,7 +24,7 @@ from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
 from sordino.errors import NotApplicable
-from sordino.estimators import inputs, methods, preparation, rules
+from sordino.estimators import inputs, methods, preparation, promise, rules
 from sordino.estimators.fit import (
     SENT,
     FitPlan,
@@ -39,12 +39,12 @@ from sordino.estimators.fit import (
     mark_entry,
 )
 from sordino.estimators.inputs import unquoted
-from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
+from sordino.estimators.leaks import leaks_around, mark_clone, noisy_steps_before, warn_of_leak
 from sordino.estimators.methods.prepared import release_preparation
 from sordino.estimators.methods.training import initial
 from sordino.estimators.preparation import AUTO, Coordinates, Preparation
 from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
-from sordino.privacy import MOST_ROWS_PER_PERSON, Guarantee, Relation, default_delta, large_delta
+from sordino.privacy import Guarantee, Relation, large_delta
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
@@ -234,8 +234,10 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             classes, codes = self._codes_of(y)
         self._described(classes)  # what no certificate can hold is refused now, not later
         digest, factors = "", self._weighting(classes).factors(codes, sample_weight)
+        if noisy_steps_before(self):  # the rows are others in every fit, the labels are not
+            digest = content_digest(X[:, :0], codes, classes)
         if persons is not None:
-            digest = content_digest(X, codes, classes)
+            digest = digest or content_digest(X, codes, classes)
             kept = inputs.persons(persons, len(X)).cut(int(self.max_rows_per_person))
             X, codes = X[kept], codes[kept]
             factors = None if factors is None else factors[kept]
@@ -351,7 +353,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.data_norm is None or self.data_norm != AUTO:
             return None if self.data_norm is None else float(self.data_norm)
         constant = bool(self.fit_intercept) if constant is None else constant
-        return 1.0 if self.bounds is None else math.sqrt(int(self.n_features_in_) + constant)
+        columns = int(self.n_features_in_) + constant
+        return preparation.auto_norm(columns, bounded=self.bounds is not None)
 
     def _preparation(self, task: Task, norm: float) -> Preparation | None:
         """Which centre and scale rows get, all of it by public facts; None for neither."""
@@ -402,27 +405,17 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     # What is asked ------------------------------------------------------------------------
 
     def _check_promise(self) -> None:
-        hint = "Pass the budget you promise, such as 1.0."
-        checks.positive("epsilon", self.epsilon, hint, allow_infinite=True)
-        hint = "All methods here need delta > 0; 1e-6 is usual, None is 1 / rows^2."
-        if self.delta is not None and not 0 < checks.non_negative("delta", self.delta, hint) < 1:
-            checks.fail("delta", self.delta, "in (0, 1)", hint)
+        promise.check_budget(self.epsilon, self.delta)
         if self._target() is not None and self.epsilon != 1:  # its default
             hint = "Epsilon follows from the target."
             checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
         relation = self._relation()
         if self.l2 is not None:
             checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
-        if isinstance(self.data_norm, str):
-            checks.one_of("data_norm", self.data_norm, (AUTO,))
-        elif self.data_norm is not None:
-            hint = "Pass a norm that you know without looking at the data, such as 1.0."
-            if not 1e-30 < checks.positive("data_norm", self.data_norm, hint) < 1e30:
-                checks.fail("data_norm", self.data_norm, "between 1e-30 and 1e30", hint)
+        if self.data_norm is not None:
+            promise.check_norm(self.data_norm)
         checks.flag("fit_intercept", self.fit_intercept)
-        rows = checks.whole("max_rows_per_person", self.max_rows_per_person, at_least=1)
-        if rows > MOST_ROWS_PER_PERSON:
-            checks.fail("max_rows_per_person", rows, f"<= {MOST_ROWS_PER_PERSON:,}")
+        promise.check_persons(self.max_rows_per_person)
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, self._methods)
@@ -435,11 +428,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 checks.fail("multi_class", self.multi_class, no, hint)
         if self.target is not None and self.method in methods.REFERENCES:
             checks.fail("target", self.target, f"to be left out for method={self.method!r}")
-        private_size = relation is Relation.ADD_OR_REMOVE_ONE
-        if self.public_rows is not None:
-            checks.whole("public_rows", self.public_rows, at_least=1)
-            if not private_size:
-                checks.fail("public_rows", self.public_rows, "only for add-or-remove-one")
+        promise.check_public_rows(self.public_rows, relation)
 
     def _target(self) -> RiskTarget | None:
         """The risk that is promised, where it is not epsilon."""
@@ -448,10 +437,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return None if self.target is None else RiskTarget.parse(self.target)
 
     def _relation(self) -> Relation:
-        if isinstance(self.relation, Relation):
-            return self.relation
-        name = str(self.relation).lower().replace("_", "-")
-        return Relation(checks.one_of("relation", name, [each.value for each in Relation]))
+        return promise.relation_of(self.relation)
 
     def _check_records(self, X: Any, y: Any) -> tuple[Array, Array]:
         # y is checked below, with sentences of our own.
@@ -490,21 +476,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
 
     def _randomness(self) -> Randomness:
-        if self.random_state is None:
-            return Randomness.of_system()
-        seed = check_random_state(self.random_state).randint(2**31)
-        warn_of_leak("random_state makes the noise repeatable: this fit has no guarantee")
-        return Randomness.seeded(int(seed))
+        return promise.randomness_of(self.random_state)
 
     def _task(self, records: FitRecords, persons_counted: bool) -> Task:
-        rows, relation = len(records.X), self._relation()
-        if relation is Relation.ADD_OR_REMOVE_ONE:
-            if self.public_rows is None:
-                checks.fail("public_rows", None, "to be given for add-or-remove-one")
-            rows = int(self.public_rows)
-        if self.delta is not None and self.delta > 0.1 / rows and math.isfinite(self.epsilon):
-            warn_of_leak(f"delta={self.delta:g} is above 0.1 / rows; pass less, or None")
-        delta = default_delta(rows) if self.delta is None else float(self.delta)
+        relation = self._relation()
+        rows = promise.public_size(len(records.X), self.public_rows, relation)
+        delta = promise.delta_for(self.delta, rows, self.epsilon)
         return Task(
             self._loss(records.problems),
             self._l2(prepared=False),

@@ -69,8 +69,8 @@ class Preparation:
         return tuple(what for what, how in asked.items() if how == PRIVATE)
 
     def norm_of(self, what: str) -> float:
-        """Of the rows that are summed, or squared and summed."""
-        return self.norm if what == MEAN else self.norm * SQUARED_PART
+        """Of the rows that are summed, or squared and summed, or multiplied and summed."""
+        return self.norm * SQUARED_PART if what == SQUARES else self.norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +152,21 @@ class Coordinates:
             return None if low is None or high is None else (low.copy(), high.copy())
         assert self.center is not None
         assert self.scale is not None
-        spread = self.scale / (SCALED_RADIUS * math.sqrt(len(self.scale)))
-        if low is None or high is None:
-            return self.center.copy() if name == "center" else spread
-        half = (high - low) / 2
-        return low + (self.center + 1) * half if name == "center" else spread * half
+        if name == "center":
+            return self.from_place(self.center)
+        return self.from_length(self.scale / (SCALED_RADIUS * math.sqrt(len(self.scale))))
+
+    def from_place(self, place: Floats) -> Floats:
+        """Where a place after the bounds lies in rows as they are passed."""
+        if self.low is None or self.high is None:
+            return place.copy()
+        return np.asarray(self.low + (place + 1) * ((self.high - self.low) / 2))
+
+    def from_length(self, length: Floats) -> Floats:
+        """How long a length after the bounds is in rows as they are passed."""
+        if self.low is None or self.high is None:
+            return length.copy()
+        return np.asarray(length * ((self.high - self.low) / 2))
 
     def completed(
         self, asked: Preparation, mean: Floats | None = None, spread: Floats | None = None
@@ -241,6 +251,11 @@ def spread_of(total: Floats, release_norm: float, noise: float, rows: int) -> Fl
 
 
 # From arguments -----------------------------------------------------------------------------------
+
+
+def auto_norm(columns: int, *, bounded: bool) -> float:
+    """The norm of rows where none is given: that of a row whose every column is at its bound."""
+    return math.sqrt(columns) if bounded else 1.0
 
 
 def public_bounds(given: Any, features: int) -> tuple[Floats, Floats]:

@@ -375,7 +375,7 @@ class Certificate:
 
     def to_json(self) -> str:
         """Pretty, with sorted keys: equal certificates give equal text, in ASCII."""
-        text = json.dumps(_FORM.write(self), indent=2, sort_keys=True, allow_nan=False)
+        text = json.dumps(CERTIFICATE_FORM.write(self), indent=2, sort_keys=True, allow_nan=False)
         return text + "\n"
 
     @classmethod
@@ -389,7 +389,7 @@ class Certificate:
         """
         with serialize.refusing("certificate", CertificateError):
             values = serialize.headed(serialize.parse(content, MOST_BYTES), SCHEMA, VERSION)
-            certificate: Certificate = _FORM.read(values)
+            certificate: Certificate = CERTIFICATE_FORM.read(values)
             return certificate
 
 
@@ -443,7 +443,7 @@ class _EvidenceForm(serialize.Form):
         return plain
 
 
-_GUARANTEE = serialize.Forms().record(
+GUARANTEE_FORM = serialize.Forms().record(
     Guarantee,
     # These sentences belong to the schema: another wording is another version of it.
     derived={
@@ -451,10 +451,10 @@ _GUARANTEE = serialize.Forms().record(
         "delta_means": lambda guarantee: _delta_means(guarantee.delta),
     },
 )
-_FORM = serialize.Forms(
+CERTIFICATE_FORM = serialize.Forms(
     {
         _Label: serialize.SettingForm(null=False, infinite=False),
-        Guarantee: _GUARANTEE,
+        Guarantee: GUARANTEE_FORM,
         Evidence: _EvidenceForm(),
     }
 ).record(Certificate, derived={"schema": lambda _: SCHEMA, "version": lambda _: VERSION})

@@ -18,7 +18,8 @@ from sordino.estimators import preparation, rules
 from sordino.estimators.fit import FitPlan, Task
 from sordino.estimators.preparation import Coordinates
 from sordino.proofs.prepared import MEAN, SQUARES, PreparedEvidence, SumRelease
-from sordino.release.mechanism import release
+from sordino.proofs.proof import Proof
+from sordino.release.mechanism import Release, release
 from sordino.release.noise import Noise
 from sordino.types import Array, Floats
 
@@ -88,9 +89,7 @@ def release_preparation(
             return total
         of = noisy[what]
         proof = of.proof(task.relation, task.rows_per_person, task.persons_counted)
-        epsilon = max(proof.guarantee(task.delta).epsilon, _LEAST_EPSILON)
-        how: dict[str, Any] = {"epsilon": epsilon, "delta": task.delta, "scale": of.sigma}
-        return release(total, proof=proof, noise=noise, **how).value
+        return release_sum(total, proof, task.delta, of.sigma, noise).value
 
     if MEAN in asked.private:
         bounded = coordinates.low is not None
@@ -100,6 +99,13 @@ def release_preparation(
         sigma = noisy[SQUARES].sigma if SQUARES in noisy else 0.0
         spread = preparation.spread_of(total, norm, sigma, task.rows)
     return coordinates.completed(asked, mean, spread)
+
+
+def release_sum(total: Floats, proof: Proof, delta: float, sigma: float, noise: Noise) -> Release:
+    """A sum through the one door out: with its noise, under what is proved of it alone."""
+    epsilon = max(proof.guarantee(delta).epsilon, _LEAST_EPSILON)
+    how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "scale": sigma}
+    return release(total, proof=proof, noise=noise, **how)
 
 
 def _largest(whole: Callable[[float], tuple[float, FitPlan]], guess: float, most: float) -> FitPlan:
