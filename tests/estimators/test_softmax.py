@@ -19,7 +19,7 @@ from sordino import PrivateLogisticRegression as Logistic
 from sordino.estimators import methods
 from sordino.estimators.fit import FitRecords, Randomness, Task
 from sordino.estimators.methods.training import train_together
-from sordino.estimators.softmax_risk import SoftmaxRisk
+from sordino.estimators.minimum.softmax import SoftmaxRisk
 from sordino.proofs.settings import METHODS
 from sordino.release import bundle
 from sordino.release.verify import verify

@@ -21,7 +21,7 @@ from sordino.data import dataset as datasets
 from sordino.estimators import methods, tune
 from sordino.estimators.fit import FitRecords, Randomness, Settings, Task
 from sordino.estimators.methods.adaptive import clipped_sum, step_scores
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
 from sordino.privacy import Relation
 from sordino.release.certificate import Certificate, CertificateError

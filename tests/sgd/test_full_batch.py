@@ -280,7 +280,7 @@ def residuals(scores, label=0.0):
     z = np.array(scores, dtype=np.float64)
     law = linear.law_of(TrainSpec(LOGISTIC, 0.5, 8, steps=1))
     y, most = np.full(len(z), label), np.full(len(z), np.inf)
-    full_batch.residuals(law, z, y, most)
+    full_batch.residuals(law, z, y, most, np.ones(len(z)), False)
     return z
 
 
@@ -309,7 +309,7 @@ def test_other_losses_are_the_ones_they_were(kind):
     z, y = np.linspace(-3, 3, 101), np.arange(101) % 2 * 1.0
     want = z.copy()
     link.residuals(kind, law.huber, want, y)
-    full_batch.residuals(law, z, y, np.full(101, np.inf))
+    full_batch.residuals(law, z, y, np.full(101, np.inf), np.ones(101), False)
     np.testing.assert_array_equal(z, want)
 
 

@@ -594,7 +594,7 @@ def _quietest(X: Array) -> Floats:
 
 def _model(dataset: Dataset, label: int, l2: float | None) -> Floats:
     """What others would make a linear model of one class of: a logistic one, roughly minimised."""
-    from sordino.estimators.risk import Risk
+    from sordino.estimators.minimum.linear import Risk
 
     X = dataset.X.astype(np.float64)
     # A guess for the model that a canary is to be misclassified by.

@@ -38,7 +38,7 @@ from sordino.audit.runners.trained import TrainedRelease, is_deterministic
 from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.errors import InvalidArgument
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 from sordino.models.constants import ObjectiveSpec
 from sordino.privacy import VARYING, Sampling
 from sordino.proofs.steps import rates_of

@@ -23,8 +23,8 @@ import numpy.typing as npt
 from sordino import checks
 from sordino.accounting import gaussian
 from sordino.data.dataset import Dataset
+from sordino.estimators.minimum.linear import Risk
 from sordino.estimators.preparation import Coordinates, Preparation, scale_down
-from sordino.estimators.risk import Risk
 from sordino.models.constants import Constants, ObjectiveSpec
 from sordino.privacy import Relation
 from sordino.proofs import Proof

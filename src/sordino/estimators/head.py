@@ -20,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from sordino import checks
 from sordino.estimators import saved
 from sordino.estimators.classifiers import PrivateLinearSVC, PrivateLogisticRegression
-from sordino.estimators.feature_cache import FeatureCache
 from sordino.estimators.fit import SENT
 from sordino.estimators.leaks import hand_mark_on, mark_clone
 from sordino.estimators.model import PrivateLinearModel
 from sordino.models import frozen
+from sordino.models.feature_cache import FeatureCache
 from sordino.models.frozen import Frozen
 from sordino.privacy import Guarantee, Relation
 from sordino.release.certificate import Certificate, CertificateError, FeatureMap

@@ -26,8 +26,8 @@ from sordino import sensitivity
 from sordino.accounting import gaussian
 from sordino.errors import NotApplicable
 from sordino.estimators.fit import Settings, Task
+from sordino.estimators.minimum.linear import most_rounding
 from sordino.estimators.preparation import AUTO, Preparation, noise_for
-from sordino.estimators.risk import most_rounding
 from sordino.models.constants import Constants
 from sordino.privacy import Relation, Sampling
 from sordino.proofs.objective import ObjectiveEvidence, objective_noise, problem_of

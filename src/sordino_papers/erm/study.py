@@ -23,7 +23,7 @@ from sordino.estimators import methods, rules
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Task
 from sordino.estimators.methods import Majority
 from sordino.estimators.methods.training import train_together
-from sordino.estimators.risk import NoMinimum
+from sordino.estimators.minimum.linear import NoMinimum
 from sordino.randomness import Name, stream
 from sordino.types import Array, Floats
 from sordino_papers.erm.methods import (

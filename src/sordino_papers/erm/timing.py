@@ -22,7 +22,7 @@ from sordino_papers.erm.methods import REFERENCES, MethodSettings, as_estimator
 from sordino_papers.runs import read_settings
 
 if TYPE_CHECKING:
-    from sordino.estimators.risk import Risk
+    from sordino.estimators.minimum.linear import Risk
     from sordino_papers.quantities import Numbers
     from sordino_papers.runs import RunStore
 

@@ -9,7 +9,7 @@ import pytest
 
 from sordino.accounting import objective as accounting
 from sordino.audit.gallery import objective
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 
 CASE = objective.curvature_times_norm.case()
 

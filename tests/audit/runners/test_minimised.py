@@ -16,7 +16,7 @@ from sordino.audit.runners.minimised import MinimisedFit, Minimisers, SingleFit,
 from sordino.audit.runners.outputs import OutputFileError, outputs
 from sordino.estimators.fit import Randomness
 from sordino.estimators.methods.objective_perturbation import NoisyObjective
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 from sordino.estimators.rules import mechanism
 from sordino.randomness import SeededStreams
 

@@ -12,7 +12,7 @@ from sordino import InvalidArgument
 from sordino.accounting.zcdp import Filter
 from sordino.estimators.methods import adaptive
 from sordino.estimators.methods.adaptive import Releases, Shares, clipped_sum, descend, step_scores
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 
 KINDS = ("logistic", "huber-svm")
 

@@ -12,7 +12,7 @@ from small_paper import ask
 
 from sordino.errors import InvalidArgument
 from sordino.estimators.fit import FitRecords
-from sordino.estimators.risk import NoMinimum, Risk
+from sordino.estimators.minimum.linear import NoMinimum, Risk
 from sordino_papers.claims import PaperRun, read
 from sordino_papers.erm import methods, study, timing
 from sordino_papers.erm.quantities import of_method

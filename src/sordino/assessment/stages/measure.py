@@ -27,7 +27,7 @@ from sordino.data.dataset import Dataset
 from sordino.data.neighbours import Neighbours
 from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, PlannedFit, Randomness
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 from sordino.intrinsic import directional, distances, normality, spread
 from sordino.intrinsic.directional import ALONG, LEAST_SEEDS
 from sordino.intrinsic.epsilon import EXACT, OBSERVED, exact_epsilon

@@ -47,7 +47,7 @@ class NoisyMinimiser:
 
     def minimisers(self, data: Dataset, linear: Floats) -> Floats:
         """One for each linear term b, by halving where the slope of the objective changes sign."""
-        from sordino.estimators.risk import Risk
+        from sordino.estimators.minimum.linear import Risk
 
         risk = Risk(data.X, data.y, kind=_HUBER.kind, huber_width=_HUBER.huber_width)
         x = data.X[:, 0]

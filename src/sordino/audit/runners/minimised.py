@@ -27,8 +27,14 @@ from sordino.data.dataset import Dataset
 from sordino.estimators import methods
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness
 from sordino.estimators.methods.prepared import release_preparation
+from sordino.estimators.minimum.linear import (
+    BLOCK,
+    COLUMNS,
+    LARGEST_DENSE_DIMENSION,
+    Risk,
+    most_rounding,
+)
 from sordino.estimators.preparation import Coordinates
-from sordino.estimators.risk import BLOCK, COLUMNS, LARGEST_DENSE_DIMENSION, Risk, most_rounding
 from sordino.estimators.rules import mechanism
 from sordino.types import Floats
 

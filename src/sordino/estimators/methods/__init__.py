@@ -26,7 +26,7 @@ from sordino.estimators.methods.output_perturbation import OUTPUT_METHODS
 from sordino.estimators.methods.prepared import after_preparation
 from sordino.estimators.methods.statistics import NoisyStatistics, solve_exactly
 from sordino.estimators.methods.training import Method
-from sordino.estimators.softmax_risk import SoftmaxRisk
+from sordino.estimators.minimum.softmax import SoftmaxRisk
 from sordino.types import Floats
 
 _TOLERANCE = 1e-7

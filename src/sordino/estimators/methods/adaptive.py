@@ -27,7 +27,7 @@ from sordino.accounting.zcdp import Filter, exponential_temperature, gaussian_sc
 from sordino.data.dataset import NORM_SLACK
 from sordino.estimators.fit import FitPlan, FitRecords, Randomness, Settings, Task
 from sordino.estimators.methods.training import Method
-from sordino.estimators.risk import Risk
+from sordino.estimators.minimum.linear import Risk
 from sordino.proofs.adaptive import AdaptiveEvidence, concentrated_budget
 from sordino.types import Floats
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sordino import InvalidArgument
-from sordino.estimators import risk as room
-from sordino.estimators.risk import NoMinimum, Risk, most_rounding
+from sordino.estimators.minimum import linear as room
+from sordino.estimators.minimum.linear import NoMinimum, Risk, most_rounding
 
 KINDS = ("logistic", "huber-svm")
 

@@ -1,0 +1,1 @@
+"""Regularised empirical risks and their minimisers: of linear models, certified; of a softmax."""
