@@ -25,7 +25,7 @@ from sordino.accounting import gaussian
 from sordino.data.dataset import row_norms
 from sordino.estimators.preparation import Coordinates, Preparation
 from sordino.estimators.transformers.pca import released_moments, second_moments
-from sordino.estimators.transformers.transformer import Records, SumsPlan
+from sordino.estimators.transformers.transformer import BoundedRows, SumsPlan
 from sordino.privacy import Relation
 from sordino.proofs.prepared import MEAN, MOMENTS, SQUARES, SumRelease, SumsEvidence, sum_moved
 from sordino.release.ledger import BudgetExceeded
@@ -121,7 +121,7 @@ class TestSensitivity:
         columns, sigma = 120, 3.0
         evidence = SumsEvidence(relation=REPLACED, releases=(SumRelease(MOMENTS, 1.0, sigma),))
         plan = SumsPlan(Preparation(1.0, columns), 5, 1.0, DELTA, evidence)
-        records = Records(np.zeros((5, columns)), Coordinates(norm=1.0), plan, OsGaussian())
+        records = BoundedRows(np.zeros((5, columns)), Coordinates(norm=1.0), plan, OsGaussian())
         noisy = released_moments(records, np.zeros(columns))
         assert np.array_equal(noisy, noisy.T)
         vector = as_vector(noisy)

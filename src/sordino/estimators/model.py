@@ -24,7 +24,7 @@ from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
 from sordino.errors import NotApplicable
-from sordino.estimators import inputs, methods, preparation, promise, rules
+from sordino.estimators import inputs, methods, preparation, rules
 from sordino.estimators.fit import (
     SENT,
     FitPlan,
@@ -405,7 +405,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     # What is asked ------------------------------------------------------------------------
 
     def _check_promise(self) -> None:
-        promise.check_budget(self.epsilon, self.delta)
+        inputs.check_budget(self.epsilon, self.delta)
         if self._target() is not None and self.epsilon != 1:  # its default
             hint = "Epsilon follows from the target."
             checks.fail("target", self.target, f"or epsilon={self.epsilon}, not both", hint)
@@ -413,9 +413,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.l2 is not None:
             checks.non_negative("l2", self.l2, "Pass the regulariser's weight, such as 0.001.")
         if self.data_norm is not None:
-            promise.check_norm(self.data_norm)
+            inputs.check_norm(self.data_norm)
         checks.flag("fit_intercept", self.fit_intercept)
-        promise.check_persons(self.max_rows_per_person)
+        inputs.check_persons(self.max_rows_per_person)
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
         checks.one_of("method", self.method, self._methods)
@@ -428,7 +428,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 checks.fail("multi_class", self.multi_class, no, hint)
         if self.target is not None and self.method in methods.REFERENCES:
             checks.fail("target", self.target, f"to be left out for method={self.method!r}")
-        promise.check_public_rows(self.public_rows, relation)
+        inputs.check_public_rows(self.public_rows, relation)
 
     def _target(self) -> RiskTarget | None:
         """The risk that is promised, where it is not epsilon."""
@@ -437,7 +437,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return None if self.target is None else RiskTarget.parse(self.target)
 
     def _relation(self) -> Relation:
-        return promise.relation_of(self.relation)
+        return inputs.relation_of(self.relation)
 
     def _check_records(self, X: Any, y: Any) -> tuple[Array, Array]:
         # y is checked below, with sentences of our own.
@@ -476,12 +476,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return math.hypot(largest, 1.0) if self.fit_intercept else max(largest, 1e-12)
 
     def _randomness(self) -> Randomness:
-        return promise.randomness_of(self.random_state)
+        return inputs.randomness_of(self.random_state)
 
     def _task(self, records: FitRecords, persons_counted: bool) -> Task:
         relation = self._relation()
-        rows = promise.public_size(len(records.X), self.public_rows, relation)
-        delta = promise.delta_for(self.delta, rows, self.epsilon)
+        rows = inputs.public_size(len(records.X), self.public_rows, relation)
+        delta = inputs.delta_for(self.delta, rows, self.epsilon)
         return Task(
             self._loss(records.problems),
             self._l2(prepared=False),

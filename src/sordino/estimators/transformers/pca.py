@@ -13,7 +13,7 @@ from sordino import checks
 from sordino.estimators import preparation, rules
 from sordino.estimators.methods.statistics import Sums
 from sordino.estimators.preparation import scale_down
-from sordino.estimators.transformers.transformer import PrivateTransformer, Records
+from sordino.estimators.transformers.transformer import BoundedRows, PrivateTransformer
 from sordino.privacy import Relation
 from sordino.proofs.prepared import MEAN, MOMENTS
 from sordino.proofs.settings import NONE, PRIVATE, PUBLIC
@@ -106,7 +106,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
             return {MOMENTS: 1.0}
         return {MEAN: rules.CENTER_SHARE, MOMENTS: 1 - rules.CENTER_SHARE}
 
-    def _learn(self, records: Records) -> dict[str, Any]:
+    def _learn(self, records: BoundedRows) -> dict[str, Any]:
         plan, coordinates = records.plan, records.coordinates
         center = np.zeros(plan.asked.features)
         if self._how() == PRIVATE:
@@ -146,7 +146,7 @@ def second_moments(rows: Array, center: Floats, norm: float, count: int) -> Floa
     return Sums.of(around, np.zeros(len(around)), norm, count).squares
 
 
-def released_moments(records: Records, center: Floats) -> Floats:
+def released_moments(records: BoundedRows, center: Floats) -> Floats:
     """The sum of x x^T with its noise: one mechanism, released in two parts of its vector.
 
     Off the diagonal an entry stands for sqrt(2) times itself in the vector: with noise of sigma

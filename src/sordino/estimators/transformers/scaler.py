@@ -10,7 +10,7 @@ from sklearn.base import OneToOneFeatureMixin
 
 from sordino import checks
 from sordino.estimators import preparation
-from sordino.estimators.transformers.transformer import PrivateTransformer, Records
+from sordino.estimators.transformers.transformer import BoundedRows, PrivateTransformer
 from sordino.privacy import Relation
 from sordino.proofs.prepared import MEAN, SQUARES
 from sordino.types import Floats
@@ -95,7 +95,7 @@ class PrivateStandardScaler(OneToOneFeatureMixin, PrivateTransformer):  # type: 
     def _shares(self, columns: int) -> dict[str, float]:
         return {MEAN: 0.5, SQUARES: 0.5} if self.with_std else {MEAN: 1.0}
 
-    def _learn(self, records: Records) -> dict[str, Any]:
+    def _learn(self, records: BoundedRows) -> dict[str, Any]:
         plan, coordinates = records.plan, records.coordinates
         center = records.center(MEAN)
         spread = np.ones_like(center)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sordino import checks
 from sordino.accounting import gaussian
-from sordino.estimators import inputs, preparation, promise
+from sordino.estimators import inputs, preparation
 from sordino.estimators.fit import SENT, Payment
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import leaks_around, mark_clone, warn_of_leak
@@ -96,7 +96,7 @@ class SumsPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class BoundedRows:
     """Rows within their bounds and norm, the plan of what is released of them, and the noise."""
 
     rows: Array
@@ -188,10 +188,10 @@ class PrivateTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         try:
             X, coordinates, plan = self._prepare(X, persons)
             payment = Payment.of(self, lambda: plan.charge(type(self).__name__))
-            noise = promise.randomness_of(self.random_state).released
+            noise = inputs.randomness_of(self.random_state).released
             if plan.evidence is None:
                 warn_of_leak("epsilon is infinite: no noise is added, and nothing is promised")
-            records = Records(coordinates.bounded(X), coordinates, plan, noise)
+            records = BoundedRows(coordinates.bounded(X), coordinates, plan, noise)
             learned = self._learn(records)
             with payment.recorded() as entry:
                 for name, value in learned.items():
@@ -229,9 +229,9 @@ class PrivateTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _plan(self, rows: int, columns: int, norm: float, persons_counted: bool) -> SumsPlan:
         """What is released, by public facts: each sum gets a share of the squared budget."""
-        relation = promise.relation_of(self.relation)
-        rows = promise.public_size(rows, self.public_rows, relation)
-        delta = promise.delta_for(self.delta, rows, self.epsilon)
+        relation = inputs.relation_of(self.relation)
+        rows = inputs.public_size(rows, self.public_rows, relation)
+        delta = inputs.delta_for(self.delta, rows, self.epsilon)
         asked, who = Preparation(norm, columns), int(self.max_rows_per_person)
         evidence = None
         if math.isfinite(self.epsilon):
@@ -257,18 +257,18 @@ class PrivateTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return SumsPlan(asked, rows, float(self.epsilon), delta, evidence, leaks, why)
 
     def _check_promise(self) -> None:
-        promise.check_budget(self.epsilon, self.delta)
-        relation = promise.relation_of(self.relation)
-        promise.check_norm(self.data_norm)
-        promise.check_persons(self.max_rows_per_person)
-        promise.check_public_rows(self.public_rows, relation)
+        inputs.check_budget(self.epsilon, self.delta)
+        relation = inputs.relation_of(self.relation)
+        inputs.check_norm(self.data_norm)
+        inputs.check_persons(self.max_rows_per_person)
+        inputs.check_public_rows(self.public_rows, relation)
 
     @abstractmethod
     def _shares(self, columns: int) -> dict[str, float]:
         """Which sums are released, in order, and each one's share of the squared budget."""
 
     @abstractmethod
-    def _learn(self, records: Records) -> dict[str, Any]:
+    def _learn(self, records: BoundedRows) -> dict[str, Any]:
         """The attributes of the fitted transformer, from released sums and public numbers."""
 
     # Transforming -------------------------------------------------------------------------
