@@ -13,9 +13,11 @@ import pytest
 
 from sordino.privacy import Relation
 from sordino.proofs.adaptive import AdaptiveEvidence
+from sordino.proofs.prepared import SumRelease, SumsEvidence
 from sordino.release import bundle
 from sordino.release.certificate import Certificate, Model
-from sordino.release.noise import CryptoNormals
+from sordino.release.noise import CryptoNormals, OsGaussian
+from sordino.release.pipeline import PipelineCertificate, PipelineStep, pipeline_guarantee
 
 WEIGHTS = bundle.weights_file([[0.5, -1.0]], [0.25])
 EVIDENCE = AdaptiveEvidence(relation=Relation.REPLACE_ONE, columns=3, rho=0.02, clip=1.0)
@@ -243,3 +245,50 @@ def test_help_loads_nothing_heavy() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+class TestPipeline:
+    """The papers of several steps are told apart from those of one model by what they say."""
+
+    @pytest.fixture
+    def papers(self, tmp_path: Path) -> Path:
+        sums = SumsEvidence(
+            relation=Relation.REPLACE_ONE, releases=(SumRelease("mean", 1.0, 20.0),)
+        )
+        step = PipelineStep(
+            estimator="PrivateStandardScaler",
+            kind="private",
+            evidence=sums,
+            delta=1e-6,
+            noise=OsGaussian.name_under("1"),
+        )
+        whole = pipeline_guarantee((step,), CERTIFICATE)
+        made = PipelineCertificate(steps=(step,), model=CERTIFICATE, guarantee=whole)
+        (tmp_path / "pipeline.json").write_text(made.to_json())
+        return tmp_path / "pipeline.json"
+
+    def test_it_is_shown_and_verified(self, run, papers):
+        code, shown, _ = run("show", str(papers))
+        assert code == 0
+        assert "Step 1: PrivateStandardScaler released" in shown
+        code, out, _ = run("verify", str(papers))
+        assert code == 0
+        assert "all steps together" in " ".join(out.split())
+
+    def test_a_better_claim_is_refused(self, run, papers):
+        values = json.loads(papers.read_text())
+        values["guarantee"]["epsilon"] = CERTIFICATE.guarantee.epsilon
+        papers.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n")
+        code, _, error = run("verify", str(papers))
+        assert code == 1
+        assert "prove only" in error
+        code, shown, _ = run("show", str(papers))
+        assert code == 1
+        assert "NOT VERIFIED" in shown
+
+    @pytest.mark.parametrize("content", ["{", "[]", "{}", '{"schema": "sordino-pipeline"}', "7"])
+    def test_what_is_neither_is_refused(self, run, papers, content):
+        papers.write_text(content)
+        code, _, error = run("verify", str(papers))
+        assert code == 1
+        assert "certificate" in error

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=__doc__)
 
-_Papers = Annotated[Path, argument("PATH", "A bundle's directory, or a certificate.json alone.")]
+_PAPERS = "A bundle's directory, or a certificate alone, of a model or a pipeline."
+_Papers = Annotated[Path, argument("PATH", _PAPERS)]
 
 
 @app.command()
@@ -37,10 +38,10 @@ def show(path: _Papers, json: Json = False) -> None:
     It is verified first, and what does not hold up is shown as NOT VERIFIED, with exit code 1.
     Example: `sordino certificate show model/`
     """
-    from sordino.release import bundle
+    from sordino.release import pipeline
     from sordino.release.certificate import CertificateError
 
-    certificate, _ = bundle.read_certificate(path)
+    certificate, _ = pipeline.read_either(path)
     state, code = "Verified just now.", 0
     try:
         _verdict(path)
@@ -124,13 +125,15 @@ def new_key(
 
 def _verdict(path: Path, key: Path | None = None) -> Verdict:
     """What there is to say of a bundle, or of a certificate alone."""
-    from sordino.release import bundle, signature
+    from sordino.release import bundle, pipeline, signature
     from sordino.release import verify as verifying
 
     public = None if key is None else signature.load_public(key)
     if path.is_dir():
         return verifying.verify(bundle.read(path), public_key=public)
-    certificate, content = bundle.read_certificate(path)
+    certificate, content = pipeline.read_either(path)
     if public is not None:
         checks.fail("path", path, "to be a bundle's directory where --key is given")
+    if isinstance(certificate, pipeline.PipelineCertificate):
+        return pipeline.verify_pipeline(certificate, content)
     return verifying.verify_certificate(certificate, content)

@@ -211,12 +211,17 @@ def read_certificate(path: str | os.PathLike[str]) -> tuple[Certificate, bytes]:
 
     Raises as `read`; the weights are not looked at.
     """
+    content = read_papers(path)
+    return Certificate.from_json(content), content
+
+
+def read_papers(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a certificate, in a bundle's directory or a file alone; raises as `read`."""
     given = Path(path)
     if not given.exists():
         checks.fail("certificate", given, "to exist")
     file = _inside(given, CERTIFICATE) if given.is_dir() else given
-    content = _read_file(file, MOST_BYTES)
-    return Certificate.from_json(content), content
+    return _read_file(file, MOST_BYTES)
 
 
 def _weights(certificate: Certificate, content: bytes) -> tuple[Floats, Floats, dict[str, Floats]]:

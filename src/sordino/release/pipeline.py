@@ -11,6 +11,7 @@ steps before it learned, whoever gives the pipeline away has to give along.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from sordino.errors import InvalidArgument, NotApplicable, filled, printable
 from sordino.privacy import Guarantee, Sampling, rounded
 from sordino.proofs.prepared import SumsEvidence
 from sordino.proofs.proof import Proof
+from sordino.release.bundle import read_papers
 from sordino.release.certificate import (
     CERTIFICATE_FORM,
     GUARANTEE_FORM,
@@ -222,6 +224,24 @@ def _parts(steps: tuple[PipelineStep, ...], model: Certificate | None) -> list[t
         if different := [value for value in values if value != values[0]]:
             checks.fail(name, different[0], f"to be {values[0]} in every step", hint)
     return parts
+
+
+def read_either(
+    path: str | os.PathLike[str],
+) -> tuple[Certificate | PipelineCertificate, bytes]:
+    """The certificate of one model or of a pipeline, as its file says, and its exact bytes.
+
+    Raises
+    ------
+    CertificateError
+        If it is neither.
+    """
+    content = read_papers(path)
+    with serialize.refusing("certificate", CertificateError):
+        values = serialize.parse(content, MOST_BYTES)
+    if isinstance(values, dict) and values.get("schema") == PIPELINE_SCHEMA:
+        return PipelineCertificate.from_json(content), content
+    return Certificate.from_json(content), content
 
 
 def verify_pipeline(certificate: PipelineCertificate, content: bytes | None = None) -> Verdict:
