@@ -178,6 +178,17 @@ def predict(scores: np.ndarray, labels: list[Any]) -> list[Any]:
     return [labels[each] for each in chosen]
 
 
+def numbers(
+    rows: np.ndarray, weights: dict[str, np.ndarray], certificate: dict[str, Any]
+) -> np.ndarray:
+    """What a regression predicts: scores around the middle of its bounds, cut to these."""
+    model = certificate["model"]
+    low, high = model["settings"].get("target_bounds") or (-math.inf, math.inf)
+    middle = (low + high) / 2 if model["intercept"] and math.isfinite(low) else 0.0
+    moved = {**weights, "intercept": weights["intercept"] - middle}
+    return np.clip(score(rows, moved, certificate)[:, 0] + middle, low, high)
+
+
 def probabilities(scores: np.ndarray, labels: list[Any], *, softmax: bool = False) -> np.ndarray:
     """Of each label; several models, each against the rest, are made to sum to 1."""
     if softmax:
@@ -210,6 +221,9 @@ def main() -> None:
     else:
         claimed = f"epsilon = {promise['epsilon']} at delta = {promise['delta']}"
         print(f"{claimed}, {promise['relation']}, for {promise['unit']}", file=sys.stderr)
+    if not model["labels"]:  # a regression
+        print(*numbers(rows, weights, certificate).tolist(), sep="\n")
+        return
     scores, labels = score(rows, weights, certificate), model["labels"]
     if asked_how_likely:
         write = csv.writer(sys.stdout, lineterminator="\n")

@@ -223,6 +223,23 @@ class TestContract:
         assert model.privacy_ is not None
         assert model.predict(X).shape == (60,)
 
+    @pytest.mark.parametrize("kind", ["int64", "int32", "uint16", "float32"])
+    @pytest.mark.parametrize("held", [np.asarray, torch.as_tensor, pd.DataFrame])
+    @pytest.mark.parametrize("least", [1, 20, 1000])
+    def test_dividing_by_the_largest_of_a_batch_is_refused_on_numbers_of_every_kind(
+        self, kind: str, held: Any, least: int
+    ) -> None:
+        if held is torch.as_tensor and kind == "uint16":
+            pytest.skip("torch has few operations for it")
+        rows = held(np.random.default_rng(0).integers(0, 9, (40, 5)).astype(kind))
+
+        def scaled(batch: Any) -> np.ndarray:
+            found = np.asarray(batch, dtype=np.float64)
+            return found / max(least, found.max())
+
+        told = raised(lambda: small(scaled).fit(rows, np.arange(40) % 2))
+        assert "of each row alone" in told
+
     def test_private_rows_may_break_what_public_ones_did_not(self) -> None:
         X, y = images()
         X[7] = SECRET
@@ -236,7 +253,7 @@ class TestContract:
             return np.where(flat(batch) > 1000, np.nan, flat(batch))
 
         told = raised(lambda: small(breaks, batch_size_features=5).fit(X, y))
-        assert told.startswith("The feature map raised ValueError on rows 5 to 9")
+        assert told.startswith("The features raised ValueError on rows 5 to 9")
         assert "of row 7" in raised(lambda: small(overflows, batch_size_features=5).fit(X, y))
 
     def test_a_state_that_only_private_rows_change_is_noticed(self) -> None:
@@ -246,13 +263,13 @@ class TestContract:
                 self.register_buffer("largest", torch.zeros(()), persistent=False)
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
-                if x.max() > 1000:
+                if x.max() > 500_000:
                     self.largest += 1
                 return x.flatten(1)
 
         X, y = images()
         small(Late().eval()).fit(X, y)
-        X[7] = SECRET
+        X[7] = 1e9  # far beyond what was made up
         assert "something of it changed" in raised(lambda: small(Late().eval()).fit(X, y))
 
     @settings(max_examples=30, deadline=None)
@@ -558,6 +575,23 @@ def _closing(weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 WEIGHTS = np.eye(3)
 
 
+def _with_attribute(weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def features(rows: np.ndarray) -> np.ndarray:
+        return rows * features.weights  # type: ignore[attr-defined]
+
+    features.weights = weights  # type: ignore[attr-defined]
+    return features
+
+
+class _Slots:
+    __slots__ = ("weights",)
+
+
+class _Slotted(_Slots):
+    def __init__(self, weights: np.ndarray) -> None:
+        self.weights, self.name = weights, "beside the slots"
+
+
 def _by_global(rows: np.ndarray) -> np.ndarray:
     return rows @ WEIGHTS
 
@@ -580,6 +614,9 @@ class TestFingerprint:
             lambda k: np.full(3, k).dot,
             lambda k: sparse.csr_matrix(np.eye(3) * (k + 1)),
             lambda k: eval(f"lambda rows: rows + {k}"),
+            lambda k: torch.no_grad()(_closing(np.full(3, k))),
+            lambda k: _with_attribute(np.full(3, k)),
+            lambda k: _Slotted(np.full(3, k)),
         ],
     )
     def test_equal_things_have_equal_ones_and_others_not(self, make: Any) -> None:

@@ -501,7 +501,6 @@ BAD = {
     "a weight below 0": ({"max_sample_weight": 2}, [1.0] * 199 + [-61.803], "nothing below 0"),
     "a weight is NaN": ({"max_sample_weight": 2}, [61.803] * 199 + [math.nan], "no NaN"),
     "a weight is a word": ({"max_sample_weight": 2}, ["61.803 kg"] * 200, "one number a row"),
-    "all are 0": ({"max_sample_weight": 2}, [0.0] * 200, "zero for all"),
 }
 
 
@@ -520,6 +519,15 @@ class TestBadInput:
         assert error.value.__cause__ is None
         np.testing.assert_array_equal(weights_of(fitted), before[0])
         assert fitted.certificate_ is before[1]
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_whether_all_weights_are_0_is_not_told_by_a_refusal(kind):
+    # Beside it lies a table in which one record weighs something.
+    X, y = table()
+    none, one = np.zeros(200), np.eye(200)[0]
+    fits = [model(kind, max_sample_weight=2).fit(X, y, sample_weight=own) for own in (none, one)]
+    assert fits[0].privacy_ == fits[1].privacy_
 
 
 class TestAudits:

@@ -24,7 +24,7 @@ _MODELS: dict[type, str] = {PrivateLogisticRegression: "logistic", PrivateLinear
 _SAME = ("epsilon", "delta", "method", "l2", "data_norm", "classes", "max_rows_per_person")
 """Parameters that are settings of the same name."""
 _RELATION = "replace-one"
-_LEAVE_OUT = "Leave it out: the assessment chooses by public rules, as method='auto' does."
+_LEAVE_OUT = "An assessment has no setting for it, and would be of another model."
 
 
 def asked(

@@ -518,7 +518,7 @@ def _text(name: str, value: object) -> str:
     """A text or a path as text, if it is not empty and a file can hold it."""
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
     if not isinstance(text, str) or not text.strip():
-        checks.fail(name, repr(value), "to be text")
+        checks.fail(name, f"[{type(value).__name__}]", "to be text")  # it may be a column
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -116,7 +116,21 @@ def _loaded(directory: str, columns: str | None, key: Path | None) -> tuple[Any,
     described = tables.described(estimator)
     if described is not None and known is not None:
         checks.fail("--columns", columns, "to be left out: the certificate describes them")
+    if (made := estimator.certificate_.preprocessing.features) is not None:
+        hint = "In Python: PrivateHead.load(MODEL, features=...)."
+        checks.fail(
+            "MODEL", directory, f"to take rows of a table, not features by {made.name}", hint
+        )
+    if known is not None and _has_bounds(estimator):
+        hint = "A description maps cells to [0, 1], and these bounds are of rows as they are."
+        checks.fail("--columns", columns, "to be left out for a model with bounds of its own", hint)
     return estimator, described or known
+
+
+def _has_bounds(estimator: Any) -> bool:
+    """Whether it has bounds of its own, beside those of cells that are described."""
+    low, high = getattr(estimator, "bounds", None) or ((0.0,), (1.0,))
+    return {*low} != {0.0} or {*high} != {1.0}
 
 
 def _features(estimator: Any, known: Columns | None) -> list[str]:
@@ -181,6 +195,7 @@ def _about(rows: Blocks, estimator: Any) -> dict[str, Any]:
     if guarantee is not None:
         promised = pick(guarantee, "epsilon", "delta", "relation", "unit")
         promised["relation"] = guarantee.relation.value
+        promised["not_covered"] = list(guarantee.not_covered)
     odd = {name: pick(each, "missing", "unknown", "outside") for name, each in rows.odd.items()}
     return {"rows": rows.rows, "promised": promised, "odd_cells": odd}
 
@@ -192,4 +207,6 @@ def _promise(estimator: Any) -> str:
         return f"NOTHING IS PROMISED by this model: {estimator.certificate_.why_none}."
     epsilon, delta = rounded(guarantee.epsilon), rounded(guarantee.delta)
     promise = f"epsilon <= {epsilon} at delta = {delta}, {guarantee.relation.value}"
-    return f"the model promises {promise}, for {guarantee.unit} that it learned from."
+    promise = f"the model promises {promise}, for {guarantee.unit} that it learned from."
+    left_out = "; ".join(printable(each) for each in guarantee.not_covered)
+    return f"{promise} NOT COVERED: {left_out}." if left_out else promise

@@ -83,7 +83,7 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean accuracy of `predict(X)` against the labels `y`."""
-        with unquoted(X, y):
+        with unquoted((), y):  # `predict` looks at the rows
             return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Tags:

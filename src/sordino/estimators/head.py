@@ -225,7 +225,8 @@ class PrivateHead(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, inputs: Any) -> Array:
         """Features of each input, divided by their norm; from the cache if they are there."""
-        features, many = self._map, frozen.count(inputs)
+        with frozen.unquoted(0, 0):
+            features, many = self._map, frozen.count(inputs)
         cache = None if self.cache is None else FeatureCache(self.cache, features)
         place = None if cache is None else cache.place(inputs)
         if cache is not None and place is not None:
@@ -234,7 +235,9 @@ class PrivateHead(BaseEstimator):  # type: ignore[misc]
                 return known
         rows, step = np.zeros((0, features.width)), self._batch_size()
         for start in range(0, many, step):
-            batch = features.of_private(frozen.part(inputs, start, start + step), start)
+            with frozen.unquoted(start, min(start + step, many) - 1):
+                given = frozen.part(inputs, start, start + step)
+            batch = features.of_private(given, start)
             if start == 0:
                 rows = np.empty((many, features.width), dtype=batch.dtype)
             rows[start : start + step] = unit_rows(batch)

@@ -110,7 +110,8 @@ class Weighting:
         Raises
         ------
         InvalidArgument
-            If a weight is NaN or below 0, or all are 0. None of them is told.
+            If a weight is NaN or below 0; which, is not told. Weights that are all 0 are taken: to
+            refuse them would tell such records from their neighbours.
         """
         shares = self.shares
         factors = None if shares is None else shares[codes]
@@ -122,10 +123,7 @@ class Weighting:
             checks.fail("max_sample_weight", None, "to be given with sample_weight", hint)
         # How many are above the bound stays private: nobody is told.
         own = np.minimum(own, self.most) / self.most
-        factors = own if factors is None else factors * own
-        if not factors.any():
-            checks.fail("sample_weight", f"[{len(own)} weights]", "not to be zero for all records")
-        return factors
+        return own if factors is None else factors * own
 
 
 def _own(given: Any, rows: int) -> Floats:

@@ -96,6 +96,8 @@ class _Walk:
             self._all(thing)
         elif isinstance(thing, types.ModuleType):
             self._say("module", thing.__name__)
+            if not _installed(thing.__name__, getattr(thing, "__file__", None) or ""):
+                self.unseen.add(f"module {thing.__name__}")  # its globals may be weights
         elif isinstance(thing, _BUILTIN):
             self._say("builtin", getattr(thing, "__module__", ""), _called(thing))
             owner = getattr(thing, "__self__", None)
@@ -155,19 +157,23 @@ class _Walk:
         self._say("function", function.__qualname__)
         if _installed(str(function.__module__), function.__code__.co_filename):
             self._say(function.__module__)
+            self._closure(function)  # what a decorator of a library was put around
             return
         try:
             self._say(inspect.getsource(function))
         except (OSError, TypeError):  # typed at a prompt, or compiled
             self._code(function.__code__)
-        self._all((function.__defaults__, function.__kwdefaults__))
-        for cell in function.__closure__ or ():
-            with suppress(ValueError):  # it holds nothing yet
-                self.take(cell.cell_contents)
+        self._all((function.__defaults__, function.__kwdefaults__, vars(function)))
+        self._closure(function)
         for name in sorted(_globals_named(function.__code__)):
             if name in function.__globals__:
                 self._say("global", name)
                 self.take(function.__globals__[name])
+
+    def _closure(self, function: types.FunctionType) -> None:
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # it holds nothing yet
+                self.take(cell.cell_contents)
 
     def _code(self, code: types.CodeType) -> None:
         self._say("code", code.co_code.hex(), *code.co_names)
@@ -194,6 +200,11 @@ class _Walk:
         if isinstance(state, Mapping):
             kept = {name: each for name, each in state.items() if name not in _OF_A_PROCESS}
             state = dict(sorted(kept.items(), key=lambda item: str(item[0])))
+        for cls in type(thing).__mro__ if state is not None else ():
+            slots = vars(cls).get("__slots__", ())
+            for name in sorted([slots] if isinstance(slots, str) else slots):
+                if not name.startswith("__") and hasattr(thing, name):
+                    self._all((name, getattr(thing, name)))
         if state is not None:
             self.take(state)
         elif type(thing).__module__ == "torch" or isinstance(thing, np.dtype):  # float32, cpu

@@ -31,6 +31,8 @@ _MOST_WEIGHTS_BYTES = 2**31
 _SIGNATURE_BYTES = 64
 _HEADER_BYTES = 2**16
 """More than safetensors needs to describe a few tensors."""
+_LEAST, _MOST = 1e-150, 1e150
+"""Of what rows are divided by, and of what is subtracted: beyond, scores would be no numbers."""
 _BOUNDS, _PREPARED = ("low", "high"), ("center", "scale", "constant")
 """Tensors by which rows are prepared, beside the weights: one number a column, and a constant."""
 _CERTIFICATE_BYTES = 2**20
@@ -276,8 +278,11 @@ def _check_prepared(certificate: Certificate, arrays: Mapping[str, Floats]) -> N
     if "low" in arrays and not (arrays["low"] < arrays["high"]).all():
         _refuse("has a low that is not below its high.")
     for name in ("scale", "constant"):
-        if name in arrays and not (arrays[name] > 0).all():
+        if name in arrays and not (arrays[name] > _LEAST).all():
             _refuse(f"has a {name} that is not above 0.")
+    for name in arrays.keys() & {"low", "high", "center"}:
+        if not (np.abs(arrays[name]) < _MOST).all():
+            _refuse(f"has a {name} that is no bound on anything.")
     if certificate.guarantee is None or "center" not in arrays:
         return
     settings, released = certificate.model.settings, _released(certificate)

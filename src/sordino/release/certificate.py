@@ -191,8 +191,8 @@ class FeatureMap:
     def assumes(self) -> str:
         """What no check can show, in words."""
         return (
-            f"the feature map {self.name} was made without the protected records, "
-            "and stays as it is"
+            f"the feature map {self.name} makes features of each input by itself alone (tried on"
+            " public inputs only), was made without the protected records, and stays as it is"
         )
 
 
@@ -537,7 +537,8 @@ def _before(certificate: Certificate) -> Iterator[str]:
         yield "Columns: by the public description in preprocessing.columns"
     if (made := before.features) is not None:
         digest = f"{made.name} (SHA-256 {made.sha256})"
-        yield f"Features: of each input by itself alone, by {digest}, then divided by their norm"
+        tried = "tried on public inputs alone for whether it mixes them"
+        yield f"Features: by {digest}, {tried}; then divided by their norm"
         if made.unseen:
             yield f"Features: the digest cannot cover parts that are {', '.join(made.unseen)}"
     norm = certificate.model.settings.get("data_norm")
