@@ -24,6 +24,7 @@ from sordino import (
     InvalidArgument,
     Ledger,
     PrivacyLeakWarning,
+    PrivateHead,
     PrivateLinearSVC,
     PrivateLogisticRegression,
     PrivatePCA,
@@ -220,6 +221,17 @@ class TestLeaks:
         assert not last.privacy_.not_covered
         made = checked(Pipeline([("a", usual), ("b", own), ("c", last)]))
         assert made.guarantee.not_covered == (f"{STEPS_FITTED} StandardScaler",)
+
+    def test_what_the_model_declared_is_left_out_too(self):
+        pipeline = fitted(scaler(), model())
+        pipeline[-1].declare(preprocessing=["the columns were chosen by their means"])
+        assert "the columns were chosen by their means" in checked(pipeline).guarantee.not_covered
+
+    def test_a_head_is_a_model_and_its_map_is_taken_on_trust(self):
+        head = PrivateHead(np.tanh, epsilon=0.8, delta=DELTA, classes=[0, 1])
+        made = checked(fitted(scaler(), head))
+        assert made.model.preprocessing.features.assumes in made.guarantee.assumes
+        assert 0.8 < made.guarantee.epsilon < 1
 
     @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
     def test_without_a_promise_it_is_one(self):

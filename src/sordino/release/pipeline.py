@@ -190,11 +190,16 @@ def pipeline_guarantee(steps: tuple[PipelineStep, ...], model: Certificate | Non
     reads = ", ".join(step.estimator for step in steps if step.kind == "reads-rows")
     left_out = [line for part, _ in parts for line in part.not_covered]
     left_out += [f"{STEPS_FITTED} {reads}"] if reads else []
+    given = [line for part, _ in parts for line in part.assumes]
+    if model is not None:
+        left_out += model.preprocessing.reads
+        made = model.preprocessing.features
+        given += [] if made is None else [made.assumes]
     together = replace(
         last,
         profile=compose([part.profile for part, _ in parts]),
         sampling=Sampling.FULL if model is None else last.sampling,
-        assumes=tuple(dict.fromkeys([*(line for p, _ in parts for line in p.assumes), ONCE])),
+        assumes=tuple(dict.fromkeys([*given, ONCE])),
         not_covered=tuple(dict.fromkeys(left_out)),
     )
     return together.guarantee(delta)
