@@ -45,6 +45,7 @@ from sordino.estimators.methods.training import initial
 from sordino.estimators.preparation import AUTO, Coordinates, Preparation
 from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
 from sordino.privacy import Guarantee, Relation, large_delta
+from sordino.proofs.output import OutputEvidence
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
 from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
@@ -77,6 +78,12 @@ def _covers_softmax(method: str) -> bool:
     if method in ("auto", methods.NoPrivacy.name):
         return True
     return method in METHODS and METHODS[method].softmax
+
+
+def _clips_output(method: str, max_grad_norm: float | None) -> bool:
+    """Whether noise is added to final weights that clipped gradients led to."""
+    known = METHODS.get(method)
+    return max_grad_norm is not None and known is not None and known.kind is OutputEvidence
 
 
 class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
@@ -497,9 +504,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     def _loss(self, problems: int) -> str:
         """The kind of the loss, for so many rows of weights, by public facts.
 
-        Several classes are a softmax wherever the method has a theorem for it.
+        Several classes are a softmax wherever the method has a theorem for it: for output
+        perturbation there is none where gradients are clipped, so that is one against the rest.
         """
         softmax = self._kind == "logistic" and problems > 1 and self.multi_class != "one-vs-rest"
+        if self.multi_class != "softmax" and _clips_output(self.method, self.max_grad_norm):
+            return self._kind
         return "softmax" if softmax and _covers_softmax(self.method) else self._kind
 
     def _huber_width(self) -> float:
