@@ -119,8 +119,13 @@ def test_contradictions_are_refused_and_nothing_is_half_fitted(params, sentence)
 @pytest.mark.parametrize("method", ["rsgd-ar", "nsgd", "bolt-on", "output-gd"])
 def test_a_clip_that_binds_is_refused_where_only_convexity_protects(method):
     X, y = table()
+    clipped: dict[str, Any] = {"method": method, "max_grad_norm": 1.0}
     with pytest.raises(NotApplicable, match="no convex loss"):
-        made(method=method, max_grad_norm=1.0).fit(X, y)
+        made(**clipped, multi_class="softmax").fit(X, y)
+    # Whoever leaves it to us gets what has a theorem: models of single scores.
+    alone = made(**clipped).fit(X, y).certificate_
+    assert alone.guarantee is not None
+    assert alone.evidence.spec.objective.kind == "logistic"  # type: ignore[union-attr]
     # Noisy steps are covered by composition, whatever the clip.
     for noisy in ("noisy-gd", "dp-sgd"):
         papers = made(method=noisy, max_grad_norm=0.5).fit(X, y).certificate_
