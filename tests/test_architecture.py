@@ -43,6 +43,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         *("randomness", "data", "models", "sgd"),
         *("accounting", "sensitivity", "proofs", "release"),
     ),
+    "networks": ("models", "sgd", "accounting", "proofs", "release"),
     "study": (),
     "intrinsic": (
         *("randomness", "data", "models", "sgd"),
@@ -77,7 +78,7 @@ PAPERS_COMMAND = ("cli.options", "cli.terminal")
 """What `sordino reproduce` shares with the other commands: one option, bars and the terminal."""
 
 HEAVY = ("torch", "numba")
-HEAVY_ROOMS = ("models", "sgd")
+HEAVY_ROOMS = ("models", "sgd", "networks")
 LIGHT_FILES = (
     "models/__init__.py",
     "models/constants.py",

@@ -1,0 +1,162 @@
+"""`Checkpoint`: the INTERNAL state of a training on disk, from which the same call goes on.
+
+One file, written whole or not at all: weights, buffers and the optimizer's tensors as safetensors,
+the rest as JSON in its header. It holds noisy iterates, which the proof covers, and the key of the
+batches, which nobody may see: the directory stays inside. Noise is never kept: a new process draws
+under a new key, so none is repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from sordino import _files, checks, serialize
+from sordino.errors import Refused
+from sordino.networks.plan import TrainingPlan
+from sordino.networks.sampler import Batches
+
+FILE = "INTERNAL-training.safetensors"
+_SCHEMA, _VERSION = "sordino/network-checkpoint", 1
+
+
+class CheckpointError(Refused, ValueError):
+    """A checkpoint that cannot be gone on from."""
+
+
+class Checkpoint:
+    """Where a training is kept, and how often.
+
+    Parameters
+    ----------
+    directory
+        Made if it is missing, for its owner alone.
+    plan, module
+        What is trained; only the same plan goes on.
+    parts
+        What else has `state_dict` and `load_state_dict`: optimizer, scheduler, a moving average.
+    every
+        Steps between two states.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        plan: TrainingPlan,
+        module: nn.Module,
+        parts: Mapping[str, Any],
+        every: int,
+    ) -> None:
+        self.directory, self.every = directory, every
+        self._module, self._parts = module, dict(parts)
+        self._plan = json.loads(json.dumps(asdict(plan), default=str))
+        self._shapes = {name: list(each.shape) for name, each in module.state_dict().items()}
+        for name, part in self._parts.items():
+            if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+                checks.fail(f"also[{name!r}]", f"[{type(part).__name__}]", "to have a state_dict")
+        with _files.explained("checkpoint", directory, "made", noun="directory"):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self.directory / FILE
+
+    def after(self, step: int, steps: int, batches: Batches) -> None:
+        """Keep the state, if it is time or the training is done."""
+        if step % self.every and step != steps:
+            return
+        tensors: dict[str, Tensor] = {}
+        for name, each in self._module.state_dict().items():
+            tensors[f"module/{name}"] = each.detach().to("cpu").contiguous().clone()
+        plain: dict[str, Any] = {}
+        for name, part in self._parts.items():
+            plain[name] = _taken_apart(part.state_dict(), f"{name}", tensors)
+        state = {
+            "schema": _SCHEMA,
+            "version": _VERSION,
+            "plan": self._plan,
+            "shapes": self._shapes,
+            "step": step,
+            "records": batches.records,
+            "key": batches.key.hex(),
+            "parts": plain,
+        }
+        content = save(tensors, {"state": json.dumps(state)})
+        with _files.explained("checkpoint", self.path, "written"):
+            _files.write(self.path, content)
+
+    def resumed(self, batches: Batches) -> tuple[int, Batches] | None:
+        """Put everything back, and return the step reached with the batches; None for a new one."""
+        if not self.path.exists():
+            return None
+        with _files.explained("checkpoint", self.path, "read"):
+            content = _files.read(self.path)
+        try:
+            size = int.from_bytes(content[:8], "little")
+            head = serialize.parse(content[8 : 8 + size])
+            state = serialize.parse(head["__metadata__"]["state"])
+            tensors = load(content)
+            step, key, plain = state["step"], bytes.fromhex(state["key"]), state["parts"]
+        except Exception as error:  # damaged in any way
+            told = f"{self.path} is damaged ({type(error).__name__})"
+            raise CheckpointError(f"{told}: delete it to begin anew.") from None
+        same = {"schema": _SCHEMA, "plan": self._plan, "shapes": self._shapes}
+        same["records"] = batches.records
+        for name, wanted in same.items():
+            if state.get(name) != wanted:
+                told = f"{self.path} is of another training (its {name} differs)"
+                raise CheckpointError(f"{told}: name another directory, or train the same.")
+        module = {name[7:]: each for name, each in tensors.items() if name.startswith("module/")}
+        self._module.load_state_dict(module)
+        for name, part in self._parts.items():
+            part.load_state_dict(_put_together(plain[name], tensors))
+        return int(step), replace(batches, key=key, _drawn={})
+
+
+_TENSOR, _PAIRS, _TUPLE = "tensor", "pairs", "tuple"
+
+
+def _taken_apart(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
+    """A state as JSON, its tensors put aside."""
+    if isinstance(value, Tensor):
+        tensors[place] = value.detach().to("cpu").contiguous().clone()
+        return {_TENSOR: place}
+    if isinstance(value, Mapping):
+        return {_PAIRS: list(_pairs(value, place, tensors))}
+    if isinstance(value, tuple):
+        return {
+            _TUPLE: [_taken_apart(each, f"{place}/{k}", tensors) for k, each in enumerate(value)]
+        }
+    if isinstance(value, list):
+        return [_taken_apart(each, f"{place}/{k}", tensors) for k, each in enumerate(value)]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    kind = type(value).__name__
+    return checks.fail("also", f"[{kind} in {place}]", "to be numbers, texts and tensors")
+
+
+def _pairs(value: Mapping[Any, Any], place: str, tensors: dict[str, Tensor]) -> Iterator[list[Any]]:
+    for key, each in value.items():
+        if not isinstance(key, str | int):
+            checks.fail("also", f"[{type(key).__name__} in {place}]", "to have texts as keys")
+        yield [key, _taken_apart(each, f"{place}/{key}", tensors)]
+
+
+def _put_together(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_put_together(each, tensors) for each in value]
+    if isinstance(value, dict):
+        ((kind, inner),) = value.items()
+        if kind == _TENSOR:
+            return tensors[inner]
+        if kind == _TUPLE:
+            return tuple(_put_together(each, tensors) for each in inner)
+        return {key: _put_together(each, tensors) for key, each in inner}
+    return value
