@@ -1,6 +1,6 @@
 """Gradients of single examples by the plainest loop there is, and their clipped sum.
 
-It shares no code with the engine that it judges: a backward pass an example, clipping by definition.
+It shares no code with the engine that it judges: a backward pass for each example, plain clipping.
 """
 
 from __future__ import annotations

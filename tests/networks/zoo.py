@@ -445,7 +445,7 @@ def _hooked(layers: nn.Sequential) -> nn.Sequential:
 
 def _squeeze_excite(m: Any, x: Tensor) -> Tensor:
     h = m.conv(x).relu()
-    gate = m.up(m.down(h.mean((2, 3))).relu()).sigmoid()
+    gate = m.up(m.down(h.mean((2, 3))).tanh()).sigmoid()
     return (h * gate[:, :, None, None]).mean((2, 3))
 
 
@@ -1485,7 +1485,7 @@ add(
 add(
     "layer-drop",
     lambda: Net(
-        lambda m, x: m.out(x + m.body(x).tanh() if torch.rand(()) < 0.5 else x),
+        lambda m, x: m.out(x + m.body(x).tanh() if torch.rand(()) < 0.7 else x),
         body=nn.Linear(6, 6),
         out=nn.Linear(6, 3),
     ),
