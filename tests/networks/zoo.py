@@ -337,6 +337,37 @@ add(
     *(cross_entropy, labelled(6), "A user's forward hook changes what a layer returns."),
 )
 add(
+    "layer-with-a-users-backward-hook",
+    lambda: _hooked_backward(nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))),
+    *(cross_entropy, labelled(6), "A user's backward hook halves what goes on to earlier layers."),
+    may_refuse="a backward hook of the user's",
+)
+add(
+    "inputs-changed-in-place",
+    lambda: Net(lambda m, x: m.body(x.div_(2).sub_(1)), body=nn.Linear(6, 3)),
+    *(cross_entropy, labelled(6), "A second pass over the same batch sees other inputs."),
+    may_refuse="the module writes into its inputs",
+)
+add(
+    "ensemble-by-vmap",
+    lambda: Net(lambda m, x: torch.vmap(lambda w: (x @ w).tanh())(m.w).mean(0), w=normal(4, 6, 3)),
+    *(cross_entropy, labelled(6), "Members of an ensemble by torch.vmap inside."),
+    may_refuse="torch.func inside",
+)
+add(
+    "stabilised-by-the-batch",
+    lambda: Net(
+        lambda m, x: (lambda h: h / h.sum(1, keepdim=True))((m.body(x) - m.body(x).max()).exp()),
+        body=nn.Linear(6, 3),
+    ),
+    *(
+        cross_entropy,
+        labelled(6),
+        "Takes off a maximum over the batch that cancels but for rounding.",
+    ),
+    may_refuse="examples mix before they cancel",
+)
+add(
     "weight-seen-by-another",
     lambda: Net(lambda m, x: m.body(x) + F.linear(x.tanh(), m.body.weight), body=nn.Linear(6, 3)),
     *(cross_entropy, labelled(6), "A layer is called and its weight is used beside it."),
@@ -440,6 +471,11 @@ def _hooked(layers: nn.Sequential) -> nn.Sequential:
     layers[0].register_forward_hook(
         lambda module, inputs, output: 2 * output + inputs[0].sum(1, True)
     )
+    return layers
+
+
+def _hooked_backward(layers: nn.Sequential) -> nn.Sequential:
+    layers[2].register_full_backward_hook(lambda module, into, out: (0.5 * into[0],))
     return layers
 
 
@@ -670,6 +706,14 @@ add(
         nn.ConvTranspose1d(4, 2, 4, stride=2, output_padding=1, groups=2),
     ),
     *(own_square, only(2, 9), "Transposed, strided, grouped, with an output padding."),
+)
+add(
+    "conv-autoencoder-tied",
+    lambda: Net(
+        lambda m, x: F.conv_transpose2d(m.conv(x).tanh(), m.conv.weight, stride=2),
+        conv=nn.Conv2d(1, 4, 2, stride=2),
+    ),
+    *(own_square, only(1, 6, 6), "The filters of a layer are used again by a function."),
 )
 add(
     "pixel-shuffle",
@@ -1758,6 +1802,12 @@ add(
     refused="mix",
 )
 add(
+    "trims-padding",
+    lambda: Net(_trimmed, embed=nn.Embedding(VOCABULARY, 6, padding_idx=0), out=nn.Linear(6, 3)),
+    *(cross_entropy, padded(), "Trims to the longest text, then counts words only: nothing mixes."),
+    may_refuse="sizes depend on the data",
+)
+add(
     "place-in-batch",
     lambda: Net(
         lambda m, x: m.out(x + m.table[: len(x)]), table=normal(64, 6), out=nn.Linear(6, 3)
@@ -1791,6 +1841,12 @@ def _routed(m: Any, x: Tensor) -> Tensor:
     return out * weight[:, None]
 
 
+def _trimmed(m: Any, tokens: Tensor) -> Tensor:
+    words = tokens[:, : int((tokens > 0).sum(1).max())]
+    present = (words > 0)[:, :, None]
+    return m.out((m.embed(words) * present).sum(1) / present.sum(1))
+
+
 def _early_exit(m: Any, x: Tensor) -> Tensor:
     h = m.one(x).tanh()
     scores = m.first(h)
@@ -1821,11 +1877,13 @@ add(
     refused="mix",
 )
 add(
-    "loss-less-mean",
+    "loss-with-a-baseline",
     mlp(),
-    lambda module, x, y: (lambda each: each - each.mean())(cross_entropy(module, x, y)),
+    lambda module, x, y: (lambda each: each * (each - each.mean()).detach())(
+        cross_entropy(module, x, y)
+    ),
     labelled(6),
-    "A baseline from the batch is taken off every loss.",
+    "As in REINFORCE: the mean of the batch is the baseline by which each loss is weighted.",
     refused="mix",
 )
 add(
@@ -2069,6 +2127,22 @@ class _Following(nn.Module):
         return (self.student(x) - F.linear(x, self.teacher)).square().sum(1)
 
 
+class _Queue(nn.Module):
+    """Codes of the last examples, from which each new one must be told apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(6, 4)
+        self.register_buffer("codes", normal(8, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.body(x).tanh()
+        own = (h * self.body(0.9 * x).tanh()).sum(1, keepdim=True)
+        losses = -torch.cat([own, h @ self.codes.t()], 1).log_softmax(1)[:, 0]
+        self.codes = torch.cat([h.detach(), self.codes])[:8]
+        return losses
+
+
 add(
     "counts-calls",
     lambda: _Counting(anneal=False),
@@ -2095,6 +2169,12 @@ add(
     lambda: _Remembering("buffer"),
     *(cross_entropy, labelled(6)),
     "A mean of activations is kept in a buffer, for later batches and for the release.",
+    refused="buffer",
+)
+add(
+    "queue-of-negatives",
+    lambda: _Queue(),
+    *(given, only(6), "MoCo: codes of earlier batches are kept as negatives, in a buffer."),
     refused="buffer",
 )
 add(
