@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from zoo import ZOO, Entry, named
 
 N = 5
-# Between two orders of the same sums in float64, over at most some thousand terms of size 1.
-ROUNDING = 1e-9
 RIGHT = [entry for entry in ZOO if not entry.refused]
 REFUSED = [entry for entry in ZOO if entry.refused]
 
@@ -44,9 +42,10 @@ WITHOUT_GRADIENT = {
 }
 
 
-def differ(a: Tensor, b: Tensor) -> bool:
+def differ(a: Tensor, b: Tensor, tolerance: float = 1e-9) -> bool:
+    """Tell more than two orders of the same sums in float64, of some thousand terms."""
     scale = max(1.0, float(b.detach().abs().max())) if b.numel() else 1.0
-    return a.shape != b.shape or bool(((a - b).abs() > ROUNDING * scale).any())
+    return a.shape != b.shape or bool(((a - b).abs() > tolerance * scale).any())
 
 
 class Trial:
