@@ -33,10 +33,9 @@ def _flat_bags(m: Any, tokens: Tensor) -> Tensor:
 add(
     "tied-language-model",
     lambda: Net(
-        lambda m, x: F.linear(m.body(m.embed(x)).tanh(), m.embed.weight, m.bias),
+        lambda m, x: F.linear(m.body(m.embed(x)).tanh(), m.embed.weight),
         embed=nn.Embedding(VOCABULARY, 6),
         body=nn.Linear(6, 6),
-        bias=normal(VOCABULARY),
     ),
     *(next_token, sentences(), "The embedding's weight projects the output, outside its layer."),
 )
