@@ -1,0 +1,30 @@
+"""The battery: modules by which private training of any network is judged.
+
+Each entry is right under a loop over single examples, or must be refused. Lengths of sequences are
+often 5, and so is the batch that tests draw: a program that takes another dimension for that of the
+examples must not be saved by a difference in size. Nothing starts at 0 that would hide a gradient.
+"""
+
+from zoo import (  # noqa: F401 - each adds its entries
+    attention,
+    batches,
+    dense,
+    functions,
+    images,
+    losses,
+    norms,
+    randomness,
+    recurrent,
+    state,
+    tokens,
+    weights,
+)
+from zoo.parts import ZOO, Entry
+
+__all__ = ["ZOO", "Entry", "named"]
+
+
+def named(name: str) -> Entry:
+    """Return the entry of that name."""
+    (found,) = (entry for entry in ZOO if entry.name == name)
+    return found
