@@ -38,7 +38,10 @@ TABLE: dict[str, tuple[str, ...]] = {
     "accounting": (),
     "sensitivity": ("accounting", "models.constants"),
     "proofs": ("accounting", "sensitivity", "models.constants", "sgd.spec"),
-    "release": ("data.cells", "data.columns", "accounting", "proofs"),
+    "release": (
+        *("data.cells", "data.columns"),
+        *("models.kernels.normals", "accounting", "proofs"),
+    ),
     "estimators": (
         *("randomness", "data", "models", "sgd"),
         *("accounting", "sensitivity", "proofs", "release"),

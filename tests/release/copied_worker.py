@@ -1,10 +1,11 @@
 """Copies a process that holds noise, in the ways that are asked for, and prints what each draws.
 
-    python copied_worker.py WAY[,same-id][,plain-memory][,twin] ...
+    python copied_worker.py WAY[,same-id][,plain-memory][,threaded][,twin] ...
 
 A line of JSON for each process. `same-id`: Python sees one process id everywhere. `plain-memory`:
-as on a system that cannot clear memory in a fork. `twin`: copies are told apart by their process id
-alone. A line says so where a way is not permitted here.
+as on a system that cannot clear memory in a fork. `threaded`: normals are made by two threads.
+`twin`: copies are told apart by their process id alone. A line says so where a way is not permitted
+here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from sordino.models.kernels import normals
 from sordino.release import CryptoNormals, NoiseStream, OsGaussian, ReleaseRefused, noise
 
 NEW_PID = 0x20000000
@@ -32,6 +34,7 @@ def drawn(stream: NoiseStream | None = None) -> dict[str, Any]:
     """Numbers of a stream and of OpenDP, or why there are none."""
     stream = CryptoNormals().stream("x") if stream is None else stream
     found = {"pid": os.getpid(), "stream": stream.uniforms((4,)).tolist()}
+    found["stream"] += stream.standard_normal((4,)).tolist()
     try:
         return {**found, "opendp": OsGaussian().perturb([0.0] * 4, 1.0).tolist()}
     except ReleaseRefused as refused:
@@ -129,6 +132,8 @@ def main(way: str, *options: str) -> None:
     if "plain-memory" in options:
         noise._COPIES = noise.Copies(bytearray(8))
         noise._COPY_OF_PROCESS.clear()
+    if "threaded" in options:
+        normals.THREADS, noise._LEAST_A_THREAD = 2, 2
     if "twin" in options:
         noise._COPIES.here = os.getpid  # type: ignore[assignment]
         noise.check_process_id = lambda: None  # type: ignore[assignment]
@@ -148,5 +153,6 @@ def main(way: str, *options: str) -> None:
 
 if __name__ == "__main__":
     noise._opendp_gaussian(1.0)  # loaded once, and nothing drawn yet
+    CryptoNormals().stream("x").standard_normal((1,))  # compiled once
     for asked in sys.argv[1:]:
         copied("os.fork", functools.partial(main, *asked.split(",")))

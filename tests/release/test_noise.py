@@ -114,6 +114,70 @@ def test_integers_and_float32_are_taken_exactly(source: Noise) -> None:
     assert source.perturb(np.array([small]), 0.0)[0] == float(small)
 
 
+# Noise added in place
+
+
+@STREAMS
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_noise_is_added_in_place(source: Noise, dtype: type) -> None:
+    given = np.linspace(-3, 5, 3000, dtype=dtype).reshape(3, 20, 50)
+    values = given.copy()
+    assert source.stream("x").add_to(values, 0.25) is None
+    assert values.dtype == dtype
+    # Rounding sums to 24 bits moves a number by 2^-22, which no statistic of 3,000 can see.
+    _looks_normal((values.astype(np.float64) - given) / 0.25)
+
+
+@STREAMS
+def test_noise_is_added_to_any_layout_and_to_nothing_else(source: Noise) -> None:
+    stream = source.stream("x")
+    base = np.zeros((6, 8), dtype=np.float32)
+    stream.add_to(base[1:5:2, 2:7:3], 1.0)
+    noisy = np.zeros_like(base, dtype=bool)
+    noisy[1:5:2, 2:7:3] = True
+    assert np.array_equal(base != 0, noisy)
+    for values in (np.zeros((5, 4)).T, np.zeros(()), np.zeros((0, 3)), np.zeros(7)[::-1]):
+        stream.add_to(values, 1.0)
+        assert len(np.unique(values)) == values.size
+        assert (values != 0).all()
+
+
+@STREAMS
+def test_noise_is_added_to_a_tensors_memory(source: Noise) -> None:
+    torch = pytest.importorskip("torch")
+    tensor = torch.zeros(4, 3)
+    source.stream("x").add_to(tensor.numpy(), 1.0)
+    assert (tensor != 0).all()
+
+
+@STREAMS
+def test_in_place_scale_zero_changes_nothing(source: Noise) -> None:
+    values = np.array([0.1, -0.0, 5e-324, 1.7e308])
+    before = values.tobytes()
+    source.stream("x").add_to(values, 0.0)
+    assert values.tobytes() == before
+
+
+@STREAMS
+def test_what_noise_cannot_be_added_to_is_refused(source: Noise) -> None:
+    stream = source.stream("x")
+    frozen = np.zeros(3)
+    frozen.flags.writeable = False
+    for bad in ([0.0], np.zeros(3, dtype=int), np.zeros(3, dtype=">f4"), np.zeros(3, "f2"), frozen):
+        with pytest.raises(InvalidArgument, match="values"):
+            stream.add_to(bad, 1.0)  # type: ignore[arg-type]
+    for scale in (-1.0, math.nan, math.inf, 1e-301, 1e301):
+        with pytest.raises(InvalidArgument, match="scale"):
+            stream.add_to(np.zeros(3), scale)
+    for number in (math.nan, math.inf, -math.inf):
+        for scale in (0.0, 1.0):
+            with pytest.raises(InvalidArgument, match="values") as refused:
+                stream.add_to(np.array([1.0, number], dtype=np.float32), scale)
+            assert str(number) not in str(refused.value)
+    with pytest.raises(InvalidArgument, match="stay within float32"):
+        stream.add_to(np.full(64, np.finfo(np.float32).max), 1e38)
+
+
 @STREAMS
 def test_uniforms_are_uniform_and_gumbels_are_gumbel(source: Noise) -> None:
     stream = source.stream("x")
@@ -147,7 +211,7 @@ def test_importing_the_room_loads_neither_package() -> None:
     code = (
         "import sys, sordino.release; from sordino.release import *;"
         "CryptoNormals(), OsGaussian(), SeededNoise(1);"
-        "print([m for m in ('opendp', 'cryptography', 'torch') if m in sys.modules])"
+        "print([m for m in ('opendp', 'cryptography', 'torch', 'numba') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -21,9 +21,11 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this
 
 
 OWN_IDS = ["os.fork", "os.fork,plain-memory", "fork", "fork,plain-memory", "clone", "spawn"]
+OWN_IDS += ["os.fork,threaded"]
 ONE_ID = ["namespaces", "os.fork,same-id", "os.fork,same-id,plain-memory"]
-ONE_ID += ["fork,same-id", "clone,same-id"]
+ONE_ID += ["fork,same-id", "clone,same-id", "os.fork,same-id,threaded"]
 TWINS = ["os.fork,twin", "os.fork,same-id,twin", "namespaces,twin"]
+TWINS += ["os.fork,same-id,threaded,twin"]
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,7 @@ def test_copies_with_one_id_draw_other_keystreams_and_no_opendp(
 
 def test_a_twin_that_looks_at_process_ids_is_caught(everything: Drawn) -> None:
     assert _repeated(_draws(everything, "os.fork,same-id,twin"), "stream")
+    assert _repeated(_draws(everything, "os.fork,same-id,threaded,twin"), "stream")
     assert not _repeated(_draws(everything, "os.fork,twin"), "stream")  # where ids differ
 
 
@@ -101,6 +104,57 @@ def test_opendp_itself_repeats_where_ids_are_equal(everything: Drawn) -> None:
     assert {each["pid"] for each in found} == {1}
     assert _repeated(found, "stream")
     assert _repeated(found, "opendp")
+
+
+COPIED_MIDWAY = """
+import json, os
+import numpy as np
+from sordino.models.kernels import normals
+from sordino.release import ReleaseRefused, noise
+
+noise._LEAST_A_THREAD = noise._BLOCK = 1024
+noise._ZEROS = noise._ZEROS[: 32 * 1024]
+
+class Copied(noise._Keystream):
+    parts = 0
+
+    def _draw(self, words):
+        super()._draw(words)
+        self.parts += 1
+        if self.parts == 3 and (child := os.fork()):
+            os.waitpid(child, 0)
+
+def drawn(draw):
+    stream, values = Copied(), np.zeros(8 * 1024)
+    if draw == "add_to":
+        stream.add_to(values, 1.0)
+        return np.count_nonzero(values)
+    return np.count_nonzero(getattr(stream, draw)({"words": 32 * 1024}.get(draw, (8 * 1024,))))
+
+parent = os.getpid()
+for normals.THREADS in (1, 2):
+    for draw in ("words", "standard_normal", "add_to"):
+        try:
+            found = int(drawn(draw))
+        except ReleaseRefused as refused:
+            found = str(refused)
+        os.write(1, (json.dumps([normals.THREADS, draw, found]) + "\\n").encode())
+        if os.getpid() != parent:
+            os._exit(0)
+"""
+
+
+def test_a_copy_made_while_noise_is_drawn_does_not_give_its_first_part() -> None:
+    quiet = "-Wignore::DeprecationWarning"  # fork beside threads
+    command = [sys.executable, quiet, "-c", COPIED_MIDWAY]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stderr == ""
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == 12
+    for copy, parent in zip(found[::2], found[1::2], strict=True):
+        assert copy[:2] == parent[:2]
+        assert copy[2].startswith("This process was copied while it drew noise")
+        assert parent[2] == (32 * 1024 if parent[1] == "words" else 8 * 1024)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux clears memory in a copy")

@@ -13,6 +13,7 @@ are given again. Linux can clear a page of memory in every copy, however it was 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import mmap
@@ -22,9 +23,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from opendp.mod import Measurement
 
 _Words = npt.NDArray[np.uint64]
+_Sums = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+_Noisy = TypeVar("_Noisy", bound=npt.NDArray[Any])
 _Name = str | int
 _Size = tuple[int, ...]
 
@@ -160,6 +164,14 @@ class NoiseStream(ABC):
     Uniform and Gumbel numbers are made of 64-bit words; normal ones are the source's own.
     """
 
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        """The keys that it draws with now, one a thread; none where noise has no key.
+
+        A copy of a process has its parent's until it draws.
+        """
+        return ()
+
     @abstractmethod
     def words(self, count: int) -> _Words:
         """Uniform 64-bit words, never given before."""
@@ -189,6 +201,29 @@ class NoiseStream(ABC):
             return exact
         with np.errstate(over="ignore"):
             return _finite(exact + scale * self.standard_normal(exact.shape))
+
+    def add_to(self, values: _Sums, scale: float) -> None:
+        """Add independent N(0, scale^2) to each of `values`, in place; at scale 0 nothing.
+
+        It is added in float64, and the sums are rounded to the type of `values`, float32 or
+        float64, once. Numbers that are refused, since they are not finite or would not be, may
+        hold part of the noise.
+        """
+        _check_in_place(values)
+        with np.errstate(over="ignore"):
+            values[...] = _finite(self.perturb(values, scale).astype(values.dtype))
+
+
+class Position(NamedTuple):
+    """How far a stream is, for whoever has to show that no noise was given twice.
+
+    Every stream of every process has a key of its own. A fingerprint does not tell the key.
+    """
+
+    key: str
+    """The first 128 bits of a SHA-256 digest, in hexadecimal."""
+    used: int
+    """Bytes drawn with this key."""
 
 
 class OsGaussian(NoiseStream):
@@ -299,12 +334,17 @@ class CryptoNormals:
     """Noise inside a training: as fast as an ordinary generator, and as secret as a cipher's key.
 
     Each stream is the keystream of ChaCha20 under a 256-bit key from the operating system, kept
-    nowhere else. A normal number is half the sum of four independent Box-Muller normals, each from
-    64-bit words with tails down to probability 2^-64; none is infinite. One such number could be
-    searched for among all that 53-bit arithmetic can make, and those betray what they were added
-    to (Mironov 2012; Jin et al. 2022); sums have far too many origins to search (Holohan & Braghin
-    2021). That defeats the attacks known; it is no proof for every bit, as `OsGaussian`'s is. In a
-    training the numbers are scaled, added to gradients and summed over many steps on top of that.
+    nowhere else; large requests are shared among threads, each with a key of its own. A normal
+    number is half the sum of four independent Box-Muller normals, each from two 64-bit words, with
+    tails down to probability 2^-64; none is infinite. The loop is compiled when first used.
+
+    Safety in floating point: a single Box-Muller normal could be searched for among all that 53-bit
+    arithmetic can make, and those betray what they were added to (Mironov 2012; Jin et al. 2022).
+    A sum of four has far too many origins to search, 2^512 for each pair (Holohan & Braghin 2021).
+    Neither a branch nor an address in memory depends on the words, so that time tells nothing of
+    them. That defeats the attacks known; it is no proof for every bit, as `OsGaussian`'s is. In a
+    training the numbers are scaled, added to gradients and summed over many steps on top of that:
+    in float64, by `add_to`, which rounds once; to float32, that takes 29 more bits off.
 
     >>> CryptoNormals().stream().standard_normal((2, 3)).shape
     (2, 3)
@@ -326,68 +366,122 @@ class CryptoNormals:
 
 
 _BLOCK = 8192
-"""Normals made at a time: small enough to stay in the processor's cache."""
-_SUMMANDS = 4
-_ZEROS = memoryview(bytes(8 * _SUMMANDS * _BLOCK))
+"""Normals made at a time: small enough for their words to stay in the processor's cache."""
+_ZEROS = memoryview(bytes(32 * _BLOCK))
 _BYTES_A_KEY = 2**36
 """Far below 2^38, where ChaCha20's 32-bit block counter would begin again."""
+_LEAST_A_THREAD = 1 << 16
+"""Normals worth a thread: making them takes ten times as long as starting it."""
+
+
+class _Key:
+    """A key of the operating system, how much was drawn with it, and by which copy."""
+
+    def __init__(self) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+
+        self.owner = _COPIES.here()  # first: a copy made in between must not own the key
+        key = os.urandom(32)
+        self.fingerprint = hashlib.sha256(b"sordino keystream" + key).hexdigest()[:32]
+        # The key is used once, so counter and nonce may start at 0.
+        cipher = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None)
+        self._cipher: CipherContext = cipher.encryptor()
+        self.used = 0
+
+    def draw(self, into: memoryview) -> None:
+        """Overwrite at most len(_ZEROS) bytes."""
+        self.used += len(into)
+        self._cipher.update_into(_ZEROS[: len(into)], into)
 
 
 class _Keystream(NoiseStream):
     """The words of one keystream. Nothing is buffered: a copy has no numbers to give again."""
 
     def __init__(self) -> None:
-        self._open()
+        self._key = _Key()
+        self._others: list[_Keystream] = []  # of further threads
 
-    def _open(self) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-
-        self._owner = _COPIES.here()  # first: a copy made in between must not own the key
-        # The key is used once, so counter and nonce may start at 0.
-        cipher = Cipher(algorithms.ChaCha20(os.urandom(32), bytes(16)), mode=None)
-        self._cipher: CipherContext = cipher.encryptor()
-        self._left = _BYTES_A_KEY
+    @property
+    def positions(self) -> tuple[Position, ...]:
+        streams = (self, *self._others)
+        return tuple(Position(each._key.fingerprint, each._key.used) for each in streams)
 
     def words(self, count: int) -> _Words:
+        here = _COPIES.here()
         drawn = np.empty(count, dtype=np.uint64)
-        into = drawn.view(np.uint8)
-        for start in range(0, len(into), len(_ZEROS)):
-            part = into[start : start + len(_ZEROS)]
-            if self._left < len(part):
-                self._open()
-            self._cipher.update_into(_ZEROS[: len(part)], part.data)
-            # A forked process has its parent's key: both would draw the same noise. Asked after
-            # drawing, so that a copy made in between notices too.
-            while self._owner != _COPIES.here():
-                self._open()
-                self._cipher.update_into(_ZEROS[: len(part)], part.data)
-            self._left -= len(part)
+        most = len(_ZEROS) // _BYTES
+        for start in range(0, count, most):
+            self._draw(drawn[start : start + most])
+        _check_uncopied(here)
         return drawn
 
     def standard_normal(self, size: _Size) -> Floats:
-        flat = np.empty(math.prod(size))
-        for start in range(0, len(flat), _BLOCK):
-            part = flat[start : start + _BLOCK]
-            pairs = (len(part) + 1) // 2
-            part[:] = self._normals(pairs)[: len(part)]
-        return flat.reshape(size)
+        drawn = np.zeros(size)
+        self._add(drawn.reshape(-1), 1.0)
+        return drawn
 
-    def _normals(self, pairs: int) -> Floats:
-        """Each pair of normals is half the sum of four independent Box-Muller pairs."""
-        words = self.words(2 * _SUMMANDS * pairs).reshape(2, _SUMMANDS, pairs)
-        # (0, 1], fine near 0, where the tails are made: ln never sees 0.
-        radius: Floats = words[0].astype(np.float64)
-        radius += 0.5
-        radius *= 2.0**-64
-        np.log(radius, out=radius)
-        radius *= -2.0 / _SUMMANDS  # the sum's 1/2 goes under the root
-        np.sqrt(radius, out=radius)
-        angle = words[1].view(np.int64) * (math.pi * 2.0**-63)
-        cosine = np.cos(angle)
-        cosine *= radius
-        np.sin(angle, out=angle)
-        angle *= radius
-        return np.concatenate([cosine.sum(axis=0), angle.sum(axis=0)])
+    def add_to(self, values: _Sums, scale: float) -> None:
+        _check_in_place(values)
+        scale = _scale(scale)
+        if scale == 0:
+            super().add_to(values, scale)
+            return
+        flat = values.reshape(-1)
+        finite = self._add(flat, scale)
+        if not np.may_share_memory(flat, values):  # rows that are apart cannot be flat
+            values[...] = flat.reshape(values.shape)
+        if not finite:
+            _fail_finite(values.dtype)
+
+    def _add(self, values: _Sums, scale: float) -> bool:
+        """Add the noise, by several threads where it is much; False if a sum is not finite."""
+        from sordino.models.kernels import normals
+
+        here = _COPIES.here()
+        threads = min(normals.THREADS, len(values) // _LEAST_A_THREAD)
+        if threads < 2:
+            finite = self._add_here(values, scale)
+        else:
+            others = self._for_more_threads(threads - 1)
+            cuts = [len(values) * i // threads for i in range(threads + 1)]
+            parts = [values[start:stop] for start, stop in itertools.pairwise(cuts)]
+            # Threads are started anew each time: a forked process would miss those of a pool.
+            with ThreadPoolExecutor(threads - 1) as pool:
+                there = pool.map(_Keystream._add_here, others, parts[1:], [scale] * len(others))
+                finite = self._add_here(parts[0], scale)
+            _check_uncopied(here)  # first: a copy would wait for threads that it has not
+            finite = all([finite, *there])
+        _check_uncopied(here)
+        return finite
+
+    def _for_more_threads(self, count: int) -> list[_Keystream]:
+        while len(self._others) < count:
+            self._others.append(_Keystream())
+        return self._others[:count]
+
+    def _add_here(self, values: _Sums, scale: float) -> bool:
+        from sordino.models.kernels import normals
+
+        words = np.empty(normals.words_for(min(len(values), _BLOCK)), dtype=np.uint64)
+        finite = True
+        for start in range(0, len(values), _BLOCK):
+            part = values[start : start + _BLOCK]
+            drawn = words[: normals.words_for(len(part))]
+            self._draw(drawn)
+            finite &= normals.add_normals(drawn, part, scale)
+        return finite
+
+    def _draw(self, words: _Words) -> None:
+        """Overwrite at most len(_ZEROS) bytes with words never given before."""
+        into = words.view(np.uint8).data
+        if self._key.used + len(into) > _BYTES_A_KEY:
+            self._key = _Key()
+        self._key.draw(into)
+        # A forked process has its parent's key: both would draw the same noise. Asked after
+        # drawing, so that a copy made in between notices too.
+        while self._key.owner != _COPIES.here():
+            self._key = _Key()
+            self._key.draw(into)
 
 
 class SeededNoise:
@@ -449,7 +543,25 @@ def _scale(scale: float) -> float:
     return scale
 
 
-def _finite(noisy: Floats) -> Floats:
+def _check_uncopied(here: int) -> None:
+    """Refuse in a copy made while noise was drawn: `here` was what `_COPIES` said before."""
+    if here != _COPIES.here():
+        copy = "This process was copied while it drew noise, part of which it would repeat"
+        raise ReleaseRefused(f"{copy}: copy it between two draws.")
+
+
+def _check_in_place(values: _Sums) -> None:
+    if not isinstance(values, np.ndarray) or values.dtype not in (np.float32, np.float64):
+        checks.fail("values", type(values), "to be an array of float32 or float64")
+    if not values.flags.writeable:
+        checks.fail("values", "[...]", "to be writeable")
+
+
+def _finite(noisy: _Noisy) -> _Noisy:
     if not np.isfinite(noisy).all():
-        checks.fail("values", "[...]", "to stay within float64 with this noise")
+        _fail_finite(noisy.dtype)
     return noisy
+
+
+def _fail_finite(dtype: np.dtype[Any]) -> NoReturn:
+    checks.fail("values", "[...]", f"to stay within {dtype} with this noise")
