@@ -1,6 +1,7 @@
 """One step of training on a batch that stays, as each library does it: loss, gradients, SGD.
 
-`OURS` is all that knows the interface of `sordino.networks`; Opake's steps are in opake_side.py.
+`trainer`, `ours` and `ours_applied` are all that knows the interface of `sordino.networks`; Opake's
+steps are in opake_side.py.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def opacus(mode: str, noise: float) -> Maker:
             from opacus import PrivacyEngine
             from opacus.validators import ModuleValidator
 
-            module = ModuleValidator.fix(module).train()
+            if not ModuleValidator.is_valid(module):
+                module = ModuleValidator.fix(module)  # a copy
             x, y = batch
             made = PrivacyEngine().make_private(
                 module=module,
