@@ -72,26 +72,38 @@ class Clipped:
 
     Parameters
     ----------
+    flat
+        All numbers, parameter after parameter.
     sums
-        For each parameter.
+        The same for each parameter: parts of `flat`.
     examples
         How many were added.
     """
 
+    flat: Tensor
     sums: dict[str, Tensor]
     examples: int = 0
 
     @classmethod
     def nothing(cls, parameters: Mapping[str, Tensor], dtype: torch.dtype | None) -> Clipped:
         """The sum over no examples."""
-        zeros = {name: torch.zeros_like(each, dtype=dtype) for name, each in parameters.items()}
-        return cls(zeros)
+        first = next(iter(parameters.values()))
+        many = sum(each.numel() for each in parameters.values())
+        flat = torch.zeros(many, dtype=dtype or first.dtype, device=first.device)
+        return cls(flat, parts_of(flat, parameters))
 
     def add(self, other: Mapping[str, Tensor], examples: int) -> None:
         """Add the sum over more examples."""
         for name, each in other.items():
             self.sums[name] += each
         self.examples += examples
+
+
+def parts_of(flat: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Parts of a flat tensor, shaped as the parameters in their order."""
+    sizes = [each.numel() for each in parameters.values()]
+    named = zip(parameters.items(), torch.split(flat, sizes), strict=True)
+    return {name: part.view(each.shape) for (name, each), part in named}
 
 
 class Engine(ABC):

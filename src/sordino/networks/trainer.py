@@ -19,7 +19,7 @@ from sordino.errors import InvalidArgument, PrivacyLeakWarning, Refused, without
 from sordino.models.frozen import made_up
 from sordino.networks.checkpoint import Checkpoint
 from sordino.networks.clipping import Clipping
-from sordino.networks.gradients import Batch, Changed, Clipped, Losses, NotOneEach, Task
+from sordino.networks.gradients import Batch, Changed, Clipped, Losses, NotOneEach, Task, parts_of
 from sordino.networks.plan import TrainingPlan
 from sordino.networks.sampler import Batches
 from sordino.networks.trial import choose
@@ -28,6 +28,8 @@ from sordino.release.noise import CryptoNormals, Noise, SeededNoise
 
 _SHARE = 4
 """Of the memory that is free, a piece of a batch may take one part in so many."""
+_SUMS = (torch.float32, torch.float64)
+"""In which noise is added; others are widened first."""
 _HELD = 3
 """Copies of what a pass keeps: itself, what comes back, and what is made of both."""
 
@@ -287,24 +289,22 @@ class PrivateTrainer:
 
     def apply(self, summed: Clipped) -> None:
         """Add the noise, divide by the public size of a batch, and let the optimizer step."""
-        scale = self.plan.noise_multiplier * self.plan.clipping.max_grad_norm
-        finite = all(bool(torch.isfinite(each).all()) for each in summed.sums.values())
-        if not finite:
+        if not bool(torch.isfinite(summed.flat).all()):
             told = f"The gradients of step {self.steps_done} are not finite"
             raise TrainingEnded(f"{told}. Lower the learning rate; the budget stays spent.")
-        for name, parameter in self._task.parameters.items():
-            total = self._noisy(summed.sums[name], scale)
-            parameter.grad = (total / self.plan.divisor).to(parameter.dtype)
+        scale = self.plan.noise_multiplier * self.plan.clipping.max_grad_norm
+        noisy = summed.flat
+        if scale:
+            noisy = noisy.to("cpu", None if noisy.dtype in _SUMS else torch.float32, copy=True)
+            self._stream.add_to(noisy.numpy(), scale)
+        mean = (noisy / self.plan.divisor).to(summed.flat.device)
+        parameters = self._task.parameters
+        for parameter, part in zip(
+            parameters.values(), parts_of(mean, parameters).values(), strict=True
+        ):
+            parameter.grad = part.to(parameter.dtype)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-
-    def _noisy(self, total: Tensor, scale: float) -> Tensor:
-        if scale == 0:
-            return total
-        wide = total.detach().to("cpu", torch.float64)
-        noise = self._stream.standard_normal((wide.numel(),))
-        wide = wide + scale * torch.from_numpy(noise).reshape(wide.shape)
-        return wide.to(total.device, total.dtype)
 
     # What is proved
 
