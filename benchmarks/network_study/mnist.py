@@ -17,7 +17,7 @@ from sordino.data import load
 EPSILON, DELTA = 3.0, 1e-5
 # Bounded activations keep gradients small, so that less of them is clipped (Papernot et al., 2020).
 ACTIVATION = nn.Tanh
-BATCH_SIZE, EPOCHS, CLIP, RATE, MOMENTUM = 1024, 15, 1.0, 0.5, 0.9
+BATCH_SIZE, EPOCHS, CLIP, RATE, MOMENTUM = 512, 6, 1.0, 0.3, 0.9
 
 
 def measure(data_dir: Path | None) -> dict[str, float]:
