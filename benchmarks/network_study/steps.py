@@ -48,7 +48,7 @@ def trainer(module: nn.Module, batch: Batch, noise: float) -> Any:
     from sordino.networks import PrivateTrainer
 
     return PrivateTrainer(
-        *(module, sgd(module), losses, batch),
+        *(module, sgd(module), lambda net, x, y: losses(net(x), y), batch),
         noise_multiplier=noise,
         max_grad_norm=CLIP,
         sampling="poisson",

@@ -26,8 +26,8 @@ _DROPOUTS = (
 )
 _LAYERS = {torch.lstm: 5, torch.gru: 5, torch.rnn_tanh: 5, torch.rnn_relu: 5}
 """Recurrent layers, and where their dropout stands."""
-_ATTENTION = 10
-"""Where the dropout of `multi_head_attention_forward` stands."""
+_ATTENTION, _PRODUCT = 10, 4
+"""Where the dropout of `multi_head_attention_forward` and of its product stands."""
 _UNIFORM = (torch.rand, torch.rand_like, Tensor.uniform_)
 _NORMAL = (torch.randn, torch.randn_like, Tensor.normal_, torch.normal)
 _BERNOULLI = (torch.bernoulli, Tensor.bernoulli)
@@ -83,7 +83,10 @@ class Still(TorchFunctionMode):
         if func in _DROPOUTS:
             return args[0].clone()
         if func is functional.scaled_dot_product_attention:
-            return func(*args[:4], *args[5:], **{**kwargs, "dropout_p": 0.0})
+            if len(args) > _PRODUCT:
+                args = (*args[:_PRODUCT], 0.0, *args[_PRODUCT + 1 :])
+                return func(*args, **kwargs)
+            return func(*args, **{**kwargs, "dropout_p": 0.0})
         if func is functional.multi_head_attention_forward:
             args = (*args[:_ATTENTION], 0.0, *args[_ATTENTION + 1 :])
         if func in _LAYERS:

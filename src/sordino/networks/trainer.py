@@ -264,7 +264,7 @@ class PrivateTrainer:
         device = _device(self.module)
         for start in range(0, len(places), size):
             part = self._records.taken(places[start : start + size], device)
-            total.add(self._clipped(part), len(part[0]))
+            self._add_clipped(part, total)
         return total
 
     def clipped_sum(self, batch: Sequence[Tensor]) -> Clipped:
@@ -273,10 +273,10 @@ class PrivateTrainer:
         total = Clipped.nothing(self._task.parameters, self._dtype)
         for start in range(0, len(batch[0]), self.physical_batch):
             part = tuple(each[start : start + self.physical_batch] for each in batch)
-            total.add(self._clipped(part), len(part[0]))
+            self._add_clipped(part, total)
         return total
 
-    def _clipped(self, part: Batch) -> dict[str, Tensor]:
+    def _add_clipped(self, part: Batch, total: Clipped) -> None:
         def ended(error: Exception) -> Exception:
             kind = type(error).__name__
             if isinstance(error, NotOneEach | Changed):
@@ -285,19 +285,25 @@ class PrivateTrainer:
             return TrainingEnded(f"{told}; what it said is not quoted: it may hold a record.")
 
         with without_cells(ended):
-            return self._engine.clipped(part, self.plan.clipping)
+            self._engine.add_clipped(part, self.plan.clipping, total.sums)
+        total.examples += len(part[0])
 
     def apply(self, summed: Clipped) -> None:
-        """Add the noise, divide by the public size of a batch, and let the optimizer step."""
+        """Add the noise, divide by the public size of a batch, and let the optimizer step.
+
+        `summed` is used up: its numbers become the gradients.
+        """
         if not bool(torch.isfinite(summed.flat).all()):
             told = f"The gradients of step {self.steps_done} are not finite"
             raise TrainingEnded(f"{told}. Lower the learning rate; the budget stays spent.")
         scale = self.plan.noise_multiplier * self.plan.clipping.max_grad_norm
-        noisy = summed.flat
+        mean = summed.flat
         if scale:
-            noisy = noisy.to("cpu", None if noisy.dtype in _SUMS else torch.float32, copy=True)
-            self._stream.add_to(noisy.numpy(), scale)
-        mean = (noisy / self.plan.divisor).to(summed.flat.device)
+            # In place where that can be: the sum without noise is not needed any more.
+            mean = mean.to("cpu", None if mean.dtype in _SUMS else torch.float32)
+            self._stream.add_to(mean.numpy(), scale)
+            mean = mean.to(summed.flat.device)
+        mean = mean.div_(self.plan.divisor)
         parameters = self._task.parameters
         for parameter, part in zip(
             parameters.values(), parts_of(mean, parameters).values(), strict=True

@@ -46,6 +46,8 @@ _Made = TypeVar("_Made")
 ENGINES = ("auto", "one-pass", "torch.func", "one-by-one")
 _LEAST = 4
 """Inputs that a trial needs: three in a batch, and one to put in another's place."""
+_LARGE = 10**6
+"""Weights of a network from which on fewer examples are tried at once."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
 _NORMS = "Use GroupNorm, LayerNorm or RMSNorm; or freeze it: module.eval() before training."
@@ -104,11 +106,11 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     trial = _Trial(task, batch, tolerance)
     trial.check_losses()
     trial.check_buffers()
-    reference = trial.reference()
+    trial.check_gradients()
     notes: list[str] = []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
         found = trial.engine(name)
-        reason = found if isinstance(found, str) else trial.differs(found, reference)
+        reason = found if isinstance(found, str) else trial.differs(found)
         if reason is None:
             assert isinstance(found, Engine)
             return Tried(_for(found, Task.of(module, losses)), tuple(notes), trial.memory())
@@ -145,7 +147,9 @@ class _Trial:
         self.inputs, self.tolerance = inputs, tolerance
         self.state = {name: each.detach().clone() for name, each in task.module.named_buffers()}
         many = len(inputs[0])
-        self.batches = [self._taken(places) for places in _orders(many)]
+        numbers = sum(each.numel() for each in task.parameters.values())
+        most = 6 if numbers < _LARGE else 3  # so many gradients are held at once
+        self.batches = [self._taken(places) for places in _orders(many, most)]
         self.batches += [_scaled(self.batches[0], factor) for factor in (-1.0, 30.0)]
         self.depends = False
 
@@ -283,19 +287,17 @@ class _Trial:
 
     # Engines
 
-    def reference(self) -> list[dict[str, Tensor] | None]:
-        """Gradients of single examples by the loop, for every batch; None where not finite."""
-        loop = OneByOne(self.task)
-        found: list[dict[str, Tensor] | None] = []
-        for batch in self.batches:
-            made = self.run(partial(loop.single, batch))
-            finite = all(bool(torch.isfinite(each).all()) for each in made.values())
-            found.append(made if finite else None)
-        largest = max((_largest(each) for each in found if each is not None), default=0.0)
-        if largest == 0.0:
+    def check_gradients(self) -> None:
+        """Some gradient is not 0: else the losses are of another module."""
+        if not any(_largest(found) for found in map(self.reference, self.batches) if found):
             hint = "Does losses(module, ...) use the module it is given?"
             self.refuse("to have parameters whose gradient is not 0", hint)
-        return found
+
+    def reference(self, batch: Batch) -> dict[str, Tensor] | None:
+        """Gradients of single examples by the loop; None where they are not finite."""
+        made = self.run(partial(OneByOne(self.task).single, batch))
+        finite = all(bool(torch.isfinite(each).all()) for each in made.values())
+        return made if finite else None
 
     def engine(self, name: str) -> Engine | str:
         """The engine of that name for the copy, or why there is none."""
@@ -331,13 +333,14 @@ class _Trial:
     def _calls(self, batch: Batch) -> list[Call]:
         return self.run(lambda: captured(self.task, batch))
 
-    def differs(self, engine: Engine, reference: list[dict[str, Tensor] | None]) -> str | None:
+    def differs(self, engine: Engine) -> str | None:
         """How the engine differs from the loop; None if it does not."""
-        for batch, singles in zip(self.batches, reference, strict=True):
-            if singles is None:
+        for batch in self.batches:
+            # Not kept: of a large network they are large.
+            if (singles := self.reference(batch)) is None:
                 continue
-            many = len(batch[0])
-            for size in (many, 1) if batch is self.batches[0] else (many,):
+            sizes = {len(batch[0]), 1} if batch is self.batches[0] else {len(batch[0])}
+            for size in sizes:
                 part = tuple(each[:size] for each in batch)
                 wanted = {name: each[:size] for name, each in singles.items()}
                 if reason := self._differs(engine, part, wanted):
@@ -442,9 +445,9 @@ def _said(error: Exception) -> str:
     )
 
 
-def _orders(many: int) -> list[list[int]]:
+def _orders(many: int, most: int) -> list[list[int]]:
     """Places of batches: the first, those with others beside each, the other way round, few."""
-    size = min(6, many - 1)
+    size = min(most, many - 1)
     first = list(range(size))
     later = [(place + size) % many for place in first]
     return [first, [first[0], *later[1:]], first[::-1], first[: max(2, size // 2)]]
