@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from network_study.models import Batch, cnn
-from network_study.steps import losses
+from network_study.steps import of_module
 from torch import nn
 
 from sordino.data import load
@@ -40,17 +40,17 @@ def train(module: nn.Module, rows: Batch) -> float:
     from sordino.networks import PrivateTrainer
 
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
-    trainer: Any = PrivateTrainer(
-        *(module, optimizer, losses, rows),
-        target_epsilon=EPSILON,
-        target_delta=DELTA,
+    trainer = PrivateTrainer(
+        *(module, optimizer, of_module, rows),
+        epsilon=EPSILON,
+        delta=DELTA,
         max_grad_norm=CLIP,
-        sampling="poisson",
+        sampling="allocation",
         batch_size=BATCH_SIZE,
         epochs=EPOCHS,
     )
-    trainer.train()
-    return float(trainer.epsilon(DELTA))
+    trainer.run()
+    return trainer.guarantee().epsilon
 
 
 def images(data_dir: Path | None) -> tuple[Batch, Batch]:
