@@ -298,7 +298,7 @@ def test_deltas_too_small_for_its_law_are_answered_as_if_steps_were_known(relati
         assert profile.log_delta(epsilon) <= math.log(delta)
         lower, upper = profile.bracket(delta)
         assert lower <= upper <= epsilon
-        if delta < 1e-23:
+        if delta < 1e-23 and (epochs > 1 or relation is ADD):
             assert any("taken for known" in note for note in profile.fallbacks(delta))
         last = epsilon
     assert profile.epsilon(0.0) == math.inf
