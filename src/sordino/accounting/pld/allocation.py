@@ -65,6 +65,8 @@ _MORE = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
 """By how much more tilt, over the deviation, what is left may be shown to be negligible."""
 _BANDS, _LOG_BAND = (6, 3), 1.2
 """Into how many bands medium values are cut where one is met, or two; ln of their least width."""
+_FEWER_CELLS = 8
+"""So many times fewer cells where two medium values or more are met: mostly one makes a delta."""
 _MOST_COUNTED = 12
 """Medium or large values of one epoch that are told apart; more count as a disclosure."""
 _COARSEST = 64
@@ -453,7 +455,8 @@ class _Epoch:
         ways -= sum(math.lgamma(many + 1) for _, many in bands)
         size = sum(many * (high - self.begin) for (_, high), many in bands)
         size += math.ceil(20 * self.deviation / self.spacing)
-        coarser = min(1 << max(0, math.ceil(math.log2(size / self.cells))), _COARSEST)
+        cells = self.cells if count == 1 or not self.bands else self.cells // _FEWER_CELLS
+        coarser = min(1 << max(0, math.ceil(math.log2(size / cells))), _COARSEST)
         pairs = [(self._grid(*ends, coarser), many) for ends, many in bands]
         if count < self.steps:
             pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
