@@ -164,6 +164,10 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         middle, half = self._middle_and_half
         return np.empty(0), np.clip((y - middle) / half, -1.0, 1.0)
 
+    def _public_codes(self, y: Array, classes: Array) -> npt.NDArray[Any]:
+        middle, half = self._middle_and_half
+        return np.clip((y - middle) / half, -1.0, 1.0)
+
     def _by_bounds(self) -> tuple[float, float]:
         """What 0 and 1 stand for among mapped targets. Without an intercept 0 has to be 0."""
         low, high = target_bounds(self.target_bounds)
