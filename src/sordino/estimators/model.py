@@ -49,7 +49,15 @@ from sordino.privacy import Guarantee, Relation, large_delta
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
+from sordino.proofs.settings import (
+    HOW,
+    LEAST_SQUARES,
+    METHODS,
+    MULTI_CLASS,
+    NONE,
+    PUBLIC,
+    WRITTEN_IF_GIVEN,
+)
 from sordino.proofs.statistics import StatisticsEvidence
 from sordino.release import bundle
 from sordino.release.certificate import (
@@ -268,7 +276,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
-        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest, coordinates)
+        made = plan, records, start, classes, X, leaks, why_none, digest
+        return PlannedFit(*made, coordinates, asked)
 
     def _why_none(self) -> str:
         """Why no fit with these parameters can promise anything; empty if one can."""
@@ -303,7 +312,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
         # Where the training adds noise step by step, it is from another source.
         inside, within = plan.noise_inside, private and not plan.scale > 0
-        within = within and not isinstance(plan.evidence, StatisticsEvidence)
+        within = within and not isinstance(plan.training.evidence, StatisticsEvidence)
         return release(
             weights,
             proof=planned.proof,
@@ -328,7 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.method_, self._joint = plan.method, plan.task.joint
         self._scaling = self._scaled_as()
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
-        if (prepared := plan.task.prepared) is not None:
+        if (prepared := planned.asked) is not None:
             self.settings_ |= {"center": prepared.center, "scale": prepared.scale}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
@@ -381,7 +390,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if (target := self._target()) is not None:
             epsilon = gaussian.epsilon(target.mu, task.delta)
             task = replace(task, epsilon=epsilon if epsilon > 0 else task.epsilon)
-        asked = Preparation(norm, int(self.n_features_in_), center, scale)
+        radius = preparation.RADIUS_OF_REGRESSION if task.regression else preparation.RADIUS
+        asked = Preparation(norm, int(self.n_features_in_), center, scale, radius)
         found = rules.preparation(asked, task, bounded=self.bounds is not None)
         return None if found.center == found.scale == NONE else found
 
@@ -428,7 +438,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """Whether a public table says where the descent begins; a minimiser has no use for it."""
         if self.public is None or self.public[1] is None:
             return False
-        return self.method == AUTO or methods.METHODS[self.method].starts
+        known = methods.REGRESSION if self._kind == LEAST_SQUARES else methods.METHODS
+        return self.method == AUTO or known[self.method].starts
 
     def _prepared(
         self,
@@ -444,10 +455,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         for name in ("center", "scale"):
             if getattr(asked, name) == PUBLIC:
                 given = getattr(self, name)
-                if isinstance(given, str):  # of the public table
-                    assert known is not None
+                if isinstance(given, str) and known is not None:
                     make = known.center if name == "center" else known.deviations
                     given = make(coordinates)
+                elif isinstance(given, str):  # "auto", by a rule: the middle of the bounds
+                    given = coordinates.from_place(np.zeros(asked.features))
                 numbers = preparation.public_numbers(name, given, asked.features)
                 coordinates = coordinates.with_public(name, numbers)
         task = replace(
@@ -646,6 +658,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             settings["bounds"] = None if self.bounds is None else PUBLIC
         for name in settings.keys() & {"center", "scale"}:  # arrays are in the model's file
             how = self._how(name)
+            if how == AUTO and weights and self.settings_.get(name) == PUBLIC:
+                how = PUBLIC  # the middle of the bounds, which is in the model's file
             settings[name] = None if how == AUTO else how
         for name in settings.keys() & set(WRITTEN_IF_GIVEN):
             if settings[name] is None:
