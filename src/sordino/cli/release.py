@@ -98,7 +98,7 @@ def release(
         # What the person at the keyboard should know, and nobody else.
         evidence = estimator.certificate_.evidence
         about = evidence.about_persons if evidence is not None and source.is_file else ()
-        for note in (*prepared.notes, *about):
+        for note in (*prepared.made, *about):
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
             what = "accuracy" if prepared.target_bounds is None else "R^2"
