@@ -49,6 +49,7 @@ NOT_BY_ITS_SUM = {
     "max_norm",
     "scale_grad_by_freq",
     "state",
+    "weights",
 }
 """Reasons to refuse a module whatever its gradients are; of others the gradients tell."""
 

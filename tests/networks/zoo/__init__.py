@@ -9,6 +9,7 @@ from zoo import (  # noqa: F401 - each adds its entries
     attention,
     batches,
     dense,
+    fresh,
     functions,
     images,
     losses,
