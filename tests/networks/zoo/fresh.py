@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - the name that everybody gives it
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from zoo.parts import (
     only,
     padded,
     sentences,
+    texts,
 )
 
 add(
@@ -264,6 +266,63 @@ add(
     refused="weights",
 )
 add(
+    "embedding-max-norm-by-function",
+    lambda: Net(
+        lambda m, tokens: m.out(F.embedding(tokens, m.table, max_norm=1.0).mean(1)),
+        table=normal(VOCABULARY, 6),
+        out=nn.Linear(6, 3),
+    ),
+    *(cross_entropy, texts(), "Rows of the table that a text reads are shortened in place."),
+    refused="weights",
+)
+add(
+    "branch-seldom-by-numpy",
+    lambda: Net(
+        lambda m, x: m.a(x / x.abs().max() if np.asarray(x).max() > 100 else x), a=nn.Linear(6, 3)
+    ),
+    *(cross_entropy, labelled(6), "A branch that plain inputs never take, decided in numpy."),
+    refused="control flow",
+    beyond=labelled(6, scale=200.0),
+)
+add(
+    "diffusion-with-whole-times",
+    lambda: Net(
+        lambda m, x, t: m.out(F.silu(m.body(x) + m.time(t))),
+        body=nn.Linear(6, 8),
+        time=nn.Embedding(20, 8),
+        out=nn.Linear(8, 6),
+    ),
+    lambda module, x: _denoising_loss(module, x, whole=True),
+    only(6),
+    "The loss draws one of twenty times for each example.",
+    random=True,
+)
+add(
+    "samples-around-the-batch",
+    lambda: Net(
+        lambda m, x: m.out(x + torch.normal(m.body(x).mean(0).detach().expand_as(x), 1.0)),
+        body=nn.Linear(6, 6),
+        out=nn.Linear(6, 3),
+    ),
+    *(cross_entropy, labelled(6), "The mean of what is drawn is that of the batch."),
+    refused="mix",
+    random=True,
+)
+add(
+    "choice-of-a-code",
+    lambda: Net(
+        lambda m, x: m.out(m.codes[torch.multinomial(m.body(x).softmax(1), 1)[:, 0]] * x),
+        body=nn.Linear(6, 5),
+        codes=normal(5, 6),
+        out=nn.Linear(6, 3),
+    ),
+    lambda module, x, y: cross_entropy(module, x, y) - 0.1 * module.body(x).log_softmax(1).amax(1),
+    labelled(6),
+    "Each example draws a code by its own likelihoods.",
+    random=True,
+    may_refuse="what is drawn depends on the data",
+)
+add(
     "loss-weighs-its-tasks",
     lambda: Net(
         lambda m, x: {"class": m.one(m.body(x).relu()), "value": m.two(m.body(x).relu())},
@@ -475,10 +534,13 @@ def _sinusoids(t: Tensor, size: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], 1)
 
 
-def _denoising_loss(module: nn.Module, x: Tensor) -> Tensor:
-    t, noise = torch.rand(len(x)).to(x), torch.randn_like(x)
+def _denoising_loss(module: nn.Module, x: Tensor, whole: bool = False) -> Tensor:
+    time, noise = torch.rand(len(x)).to(x), torch.randn_like(x)
+    if whole:
+        time = torch.randint(0, 20, (len(x),))
+    t = time / 20 if whole else time
     blurred = t.cos()[:, None] * x + t.sin()[:, None] * noise
-    return (module(blurred, t) - noise).square().mean(1)
+    return (module(blurred, time) - noise).square().mean(1)
 
 
 def _masked(m: Any, tokens: Tensor) -> Tensor:
