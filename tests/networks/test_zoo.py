@@ -29,6 +29,7 @@ EVIDENCE = {
     "shape": "shape",
     "size": "size",
     "state": "state",
+    "weights": "weights",
 }
 """What shows that a reason to refuse is true; the keys are all reasons that entries may give."""
 

@@ -151,7 +151,9 @@ class Capture(TorchFunctionMode):
             if known is None:
                 raise NotCaptured(f"{name} of the parameter {self._views[id(found[0])].name}")
             parameter, whole = known
-            if any(step == 0 and many > 1 for step, many in _axes(tensor)):
+            # An axis of copies, or the same memory read as other numbers.
+            copied = any(step == 0 and many > 1 for step, many in _axes(tensor))
+            if copied or tensor.dtype != whole.dtype:
                 raise NotCaptured(f"{name} of the parameter {parameter}")
             offset = int(tensor.storage_offset()) - int(whole.storage_offset())
             view = View(parameter, tuple(tensor.shape), tensor.stride(), offset)

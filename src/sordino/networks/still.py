@@ -23,18 +23,32 @@ _DROPOUTS = (
     *(functional.dropout, functional.dropout1d, functional.dropout2d, functional.dropout3d),
     *(functional.alpha_dropout, functional.feature_alpha_dropout),
     *(torch.dropout, torch.feature_dropout, torch.alpha_dropout),
+    *(functional.rrelu, torch.rrelu),
 )
 _LAYERS = {torch.lstm: 5, torch.gru: 5, torch.rnn_tanh: 5, torch.rnn_relu: 5}
 """Recurrent layers, and where their dropout stands."""
-_ATTENTION, _PRODUCT = 10, 4
-"""Where the dropout of `multi_head_attention_forward` and of its product stands."""
+_ATTENTION = 10
+"""Where the dropout of `multi_head_attention_forward` stands."""
+_SCALED = 4
+"""Where that of `scaled_dot_product_attention` stands."""
 _UNIFORM = (torch.rand, torch.rand_like, Tensor.uniform_)
-_NORMAL = (torch.randn, torch.randn_like, Tensor.normal_, torch.normal)
-_BERNOULLI = (torch.bernoulli, Tensor.bernoulli)
-_OTHERS = (torch.randint, torch.randint_like, torch.randperm, torch.multinomial)
+_EXPONENTIAL = (Tensor.exponential_,)
+_NORMAL = (torch.randn, torch.randn_like)
+_NORMAL_OF = (Tensor.normal_, torch.normal)
+"""With a mean and a deviation, which may be made of data."""
+_BERNOULLI = (torch.bernoulli, Tensor.bernoulli, Tensor.bernoulli_)
+_WHOLE = (torch.randint, torch.randint_like, Tensor.random_)
+_CHOICES = (torch.multinomial, Tensor.multinomial)
+_OTHERS = (torch.randperm,)
+_DRAWS = (
+    *(*_UNIFORM, *_EXPONENTIAL, *_NORMAL, *_NORMAL_OF, *_BERNOULLI, *_WHOLE, *_CHOICES, *_OTHERS),
+    functional.gumbel_softmax,
+)
 _READS = (
     *(Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__, Tensor.item),
+    *(Tensor.__complex__, Tensor.__contains__, Tensor.__array__, Tensor.__dlpack__),
     *(Tensor.tolist, Tensor.numpy, torch.is_nonzero, torch.equal, torch.allclose),
+    *(Tensor.is_nonzero, Tensor.equal, Tensor.allclose),
 )
 
 
@@ -83,17 +97,18 @@ class Still(TorchFunctionMode):
         if func in _DROPOUTS:
             return args[0].clone()
         if func is functional.scaled_dot_product_attention:
-            if len(args) > _PRODUCT:
-                args = (*args[:_PRODUCT], 0.0, *args[_PRODUCT + 1 :])
-                return func(*args, **kwargs)
-            return func(*args, **{**kwargs, "dropout_p": 0.0})
+            if len(args) > _SCALED:
+                args = (*args[:_SCALED], 0.0, *args[_SCALED + 1 :])
+            else:
+                kwargs = {**kwargs, "dropout_p": 0.0}
+            return func(*args, **kwargs)
         if func is functional.multi_head_attention_forward:
             args = (*args[:_ATTENTION], 0.0, *args[_ATTENTION + 1 :])
         if func in _LAYERS:
             place = _LAYERS[func]
             if not isinstance(args[3], list | tuple):  # else its sequences are packed
                 args = (*args[:place], 0.0, *args[place + 1 :])
-        if func in (*_UNIFORM, *_NORMAL, *_BERNOULLI, *_OTHERS):
+        if func in _DRAWS:
             return self._draw(func, args, kwargs)
         return func(*args, **kwargs)
 
@@ -101,19 +116,73 @@ class Still(TorchFunctionMode):
         self._drawn += 1
         if func in _OTHERS:
             return func(*args, **kwargs)
+        if func in _CHOICES:
+            return self._chosen(*args, **kwargs)
+        if func is functional.gumbel_softmax:
+            return self._gumbel_softmax(*args, **kwargs)
+        if func in _WHOLE:
+            with torch.random.fork_rng():
+                torch.manual_seed(self._drawn)
+                return _same_along_the_first(func(*args, **kwargs))
         drawn = func(*args, **kwargs)
-        inner = drawn.shape[1:]  # the same along the first axis, whether that is of examples or not
-        generator = torch.Generator().manual_seed(self._drawn)
-        if func in _NORMAL:
-            values = torch.randn(inner, generator=generator)
-        else:
-            values = torch.rand(inner, generator=generator)
-        values = values.to(drawn.device, drawn.dtype if drawn.is_floating_point() else None)
+        values = self._like(drawn, normal=func in (*_NORMAL, *_NORMAL_OF))
         if func in _BERNOULLI:
-            return (values < args[0]).to(drawn.dtype)
+            values = (values < _likelihood(func, *args, **kwargs)).to(drawn.dtype)
+            if func is not Tensor.bernoulli_:
+                return values
         if func is Tensor.uniform_:
             low, high = (*args[1:], 0.0, 1.0)[:2] if len(args) > 2 else (0.0, 1.0)
             values = low + (high - low) * values
+        if func in _EXPONENTIAL:
+            values = -torch.log1p(-values)
+        if func in _NORMAL_OF:
+            values = _shifted(values, *(args if func is torch.normal else args[1:]), **kwargs)
         with torch.no_grad():
             drawn.copy_(values.expand_as(drawn))
         return drawn
+
+    def _like(self, drawn: Tensor, *, normal: bool = False) -> Tensor:
+        """Numbers that are the same along the first axis, whether that is of examples or not."""
+        generator = torch.Generator().manual_seed(self._drawn)
+        draw = torch.randn if normal else torch.rand
+        values = draw(drawn.shape[1:], generator=generator)
+        values = values.to(drawn.device, drawn.dtype if drawn.is_floating_point() else None)
+        return values.expand_as(drawn)
+
+    def _chosen(
+        self, likely: Tensor, num_samples: int, replacement: bool = False, **named: Any
+    ) -> Tensor:
+        """Choices by likelihood; those of a row do not depend on which other rows there are."""
+        if likely.ndim == 1:
+            return torch.multinomial(likely, num_samples, replacement, **named)
+        if not replacement:
+            return (likely / -torch.log1p(-self._like(likely))).topk(num_samples, -1).indices
+        sums = likely.double().cumsum(-1)
+        drawn = self._like(sums.new_empty(len(likely), num_samples)) * sums[:, -1:]
+        return torch.searchsorted(sums, drawn, right=True).clamp(max=likely.shape[1] - 1)
+
+    def _gumbel_softmax(
+        self, logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+    ) -> Tensor:
+        noise = -torch.log(-torch.log1p(-self._like(logits)) + eps)
+        soft = ((logits + noise) / tau).softmax(dim)
+        if not hard:
+            return soft
+        one = torch.zeros_like(soft).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
+        return one - soft.detach() + soft
+
+
+def _same_along_the_first(drawn: Tensor) -> Tensor:
+    return drawn.copy_(drawn[:1].clone().expand_as(drawn)) if drawn.ndim and len(drawn) else drawn
+
+
+def _likelihood(func: Any, *args: Any, **kwargs: Any) -> Any:
+    if func is Tensor.bernoulli_:
+        return kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+    if "p" in kwargs or len(args) > 1:
+        return kwargs.get("p", args[-1])
+    return args[0] if args else kwargs["input"]
+
+
+def _shifted(values: Tensor, mean: Any = 0.0, std: Any = 1.0, *_: Any, **__: Any) -> Tensor:
+    return torch.as_tensor(mean) + torch.as_tensor(std) * values

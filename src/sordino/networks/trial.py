@@ -105,7 +105,7 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     task, batch, tolerance = _copied(module, losses, inputs)
     trial = _Trial(task, batch, tolerance)
     trial.check_losses()
-    trial.check_buffers()
+    trial.check_state()
     trial.check_gradients()
     notes: list[str] = []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
@@ -146,6 +146,8 @@ class _Trial:
         self.task = Task(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
         self.state = {name: each.detach().clone() for name, each in task.module.named_buffers()}
+        named = task.module.named_parameters()
+        self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
         numbers = sum(each.numel() for each in task.parameters.values())
         most = 6 if numbers < _LARGE else 3  # so many gradients are held at once
@@ -183,8 +185,8 @@ class _Trial:
         """The losses of a batch."""
 
         def work() -> Tensor:
-            with torch.no_grad():
-                return self.task.loss(batch)
+            with torch.enable_grad():  # as in training: a module may ask for gradients itself
+                return self.task.loss(batch).detach()
 
         return self.run(work)
 
@@ -217,11 +219,17 @@ class _Trial:
             self.refuse("to have finite losses on made-up inputs", "Pass examples=... of its kind.")
         self.depends = self._still.reads
 
-    def check_buffers(self) -> None:
-        """Buffers may change, but not with the data."""
+    def check_state(self) -> None:
+        """Weights are not changed by a pass; buffers may be, but not with the data."""
         found: list[dict[str, Tensor]] = []
         for batch in self.batches[:2] + self.batches[3:]:
             self.losses(batch)
+            for name, weight in self.task.module.named_parameters():
+                if not torch.equal(weight, self.weights[name]):
+                    owner = name.rpartition(".")[0]
+                    part = self.task.module.get_submodule(owner)
+                    what = "not to change its weights when it is called: noise would not cover that"
+                    _refuse_part(part, owner, what, "Change weights in the optimizer.")
             now = self.task.module.named_buffers()
             found.append({name: each.detach().clone() for name, each in now})
         self.restore()

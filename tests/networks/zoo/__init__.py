@@ -9,6 +9,7 @@ from zoo import (  # noqa: F401 - each adds its entries
     attention,
     batches,
     dense,
+    fresh,
     functions,
     images,
     losses,
@@ -21,7 +22,17 @@ from zoo import (  # noqa: F401 - each adds its entries
 )
 from zoo.parts import ZOO, Entry
 
-__all__ = ["ZOO", "Entry", "named"]
+__all__ = ["SEPARATE", "ZOO", "Entry", "named"]
+
+SEPARATE = {
+    # A branch that the batch decides is decided by each example where each is alone.
+    "branch-seldom": {"one by one"},
+    "branch-seldom-by-numpy": {"one by one"},
+    # What mixes gradients finds one in the batch; a function without a rule is not mapped.
+    "gradient-mixed-by-a-function": {"one by one"},
+    "gradient-normalised-over-batch": {"one by one", "torch.func"},
+}
+"""Entries to be refused that engines with one example in a batch serve rightly, by definition."""
 
 
 def named(name: str) -> Entry:
