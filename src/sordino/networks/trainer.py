@@ -189,7 +189,7 @@ class PrivateTrainer:
         tried = self._records.like(examples, _device(module))
         found = choose(module, losses, tried, engine)
         self._engine, self.engine, self.notes = found.engine, found.engine.name, found.notes
-        self._task = Task.of(module, losses)
+        self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
         self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
@@ -243,6 +243,7 @@ class PrivateTrainer:
         if batch.step != self.steps_done:
             checks.fail("batch", batch.step, f"to be that of step {self.steps_done}")
         self.apply(self.batch_sum(batch.step))
+        self._move_buffers()
         self.steps_done += 1
         if self._checkpoint is not None:
             self._checkpoint.after(self.steps_done, self.plan.steps, self._batches)
@@ -305,6 +306,12 @@ class PrivateTrainer:
             parameter.grad = part.to(parameter.dtype)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def _move_buffers(self) -> None:
+        """Once a step, by a public input: passes would tell how many records a batch had."""
+        if self._task.moving:
+            with torch.no_grad(), torch.random.fork_rng():
+                self._task.loss(tuple(each.clone() for each in self._public))
 
     # What is proved
 

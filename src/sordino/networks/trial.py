@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -91,12 +91,17 @@ def choose(module: nn.Module, losses: Losses, inputs: Batch, engine: str = "auto
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # batches of six are not worth waking others for
     try:
-        return _chosen(module, losses, inputs, engine)
+        with torch.enable_grad():  # and the mode is put back, whatever the module does to it
+            return _chosen(module, losses, inputs, engine)
     finally:
         torch.set_num_threads(threads)
 
 
 def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tried:
+    if any(each.layout != torch.strided for each in inputs):
+        checks.fail("examples", "[sparse]", "to be dense tensors")
+    if len({len(each) for each in inputs}) != 1:
+        checks.fail("examples", "[tensors]", "to have one length")
     if len(inputs[0]) < _LEAST:
         checks.fail("examples", f"[{len(inputs[0])}]", f"to be at least {_LEAST}")
     _check_kinds(module)
@@ -105,13 +110,14 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     trial.check_losses()
     trial.check_state()
     reference = trial.reference()
-    notes: list[str] = []
+    notes = ["buffers move once a step, not with each pass"] if trial.task.moving else []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
         found = trial.engine(name)
         reason = found if isinstance(found, str) else trial.differs(found, reference)
         if reason is None:
             assert isinstance(found, Engine)
-            return Tried(_for(found, Task.of(module, losses)), tuple(notes), trial.memory())
+            task = Task.of(module, losses, trial.task.moving)
+            return Tried(_for(found, task), tuple(notes), trial.memory())
         notes.append(f"not {name}: {reason}")
     return trial.refuse("its gradients to be those of single examples", "; ".join(notes))
 
@@ -143,7 +149,9 @@ class _Trial:
         self._still = Still()
         self.task = Task(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
-        self.state = {name: each.detach().clone() for name, each in task.module.named_buffers()}
+        self.wide = 2 if tolerance == _DOUBLE else 1  # what it takes more than the module will
+        self.held = dict(task.module.named_buffers())
+        self.state = {name: each.detach().clone() for name, each in self.held.items()}
         named = task.module.named_parameters()
         self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
@@ -164,10 +172,12 @@ class _Trial:
 
     def restore(self) -> None:
         """Buffers as they were, for every try."""
+        for name, _ in list(self.task.module.named_buffers()):
+            owner, last = name.rpartition(".")[::2]
+            setattr(self.task.module.get_submodule(owner), last, self.held.get(name))
         with torch.no_grad():
-            for name, buffer in self.task.module.named_buffers():
-                if name in self.state:
-                    buffer.copy_(self.state[name])
+            for name, buffer in self.held.items():
+                buffer.copy_(self.state[name])
 
     def run(self, work: Callable[[], _Made]) -> _Made:
         """Do something with the module, without chance."""
@@ -204,6 +214,8 @@ class _Trial:
                 hint = "Pass examples=... if it needs other inputs than made-up ones."
                 what = f"to work on made-up inputs, also on a single one ({_said(error)})"
                 checks.fail("module", _named(self.task.module), what, hint)
+            if self._still.narrows:  # it computes in float32, whatever it is given
+                self.tolerance = _SINGLE
             if not torch.isfinite(together).all():
                 continue  # inputs of another size may overflow it
             finite = True
@@ -221,7 +233,8 @@ class _Trial:
         for batch in self.batches[:2] + self.batches[3:]:
             self.losses(batch)
             for name, weight in self.task.module.named_parameters():
-                if not torch.equal(weight, self.weights[name]):
+                same = weight is self.task.parameters.get(name, weight)
+                if not same or not _alike(weight, self.weights.get(name)):
                     owner = name.rpartition(".")[0]
                     part = self.task.module.get_submodule(owner)
                     what = "not to change its weights when it is called: noise would not cover that"
@@ -229,9 +242,11 @@ class _Trial:
             now = self.task.module.named_buffers()
             found.append({name: each.detach().clone() for name, each in now})
         self.restore()
+        moving = [name for name, each in found[0].items() if not _alike(each, self.state.get(name))]
+        self.task = replace(self.task, moving=tuple(moving))
         for other in found[1:]:
             for name, buffer in found[0].items():
-                if name not in other or not torch.equal(buffer, other[name]):
+                if not _alike(buffer, other.get(name)):
                     owner = name.rpartition(".")[0]
                     kind = _named(self.task.module.get_submodule(owner), owner)
                     what = (
@@ -296,7 +311,10 @@ class _Trial:
         loop = OneByOne(self.task)
         found: list[dict[str, Tensor] | None] = []
         for batch in self.batches:
-            made = self.run(partial(loop.single, batch))
+            try:
+                made = self.run(partial(loop.single, batch))
+            except Exception as error:
+                self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
             finite = all(bool(torch.isfinite(each).all()) for each in made.values())
             found.append(made if finite else None)
         largest = max((_largest(each) for each in found if each is not None), default=0.0)
@@ -395,8 +413,7 @@ class _Trial:
 
             self.run(work)
             held.append(sum(kept.values()))
-        wide = 2 if self.tolerance == _DOUBLE else 1
-        return max(1, (held[1] - held[0]) // max(1, len(batch[0]) - 1) // wide)
+        return max(1, (held[1] - held[0]) // max(1, len(batch[0]) - 1) // self.wide)
 
 
 # Parts of it --------------------------------------------------------------------------------------
@@ -424,6 +441,9 @@ def _check_kinds(module: nn.Module) -> None:
                 what = "not to scale gradients by how often a word is in the batch"
                 _refuse_part(part, name, what, "Leave out scale_grad_by_freq.")
     for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            hint = "Remove it: change what the optimizer is given, which is clipped and has noise."
+            checks.fail("module", f"[{name}]", "to have no hook on its gradient", hint)
         if parameter.requires_grad and not parameter.is_floating_point():
             hint = "Train torch.view_as_real of it."
             checks.fail("module", f"[{name}]", "to have real numbers as parameters", hint)
@@ -435,6 +455,12 @@ def _refuse_part(part: nn.Module, name: str, what: str, hint: str) -> NoReturn:
     checks.fail("module", _named(part, name), what, hint)
 
 
+def _alike(one: Tensor, other: Tensor | None) -> bool:
+    if other is None or one.shape != other.shape:
+        return False
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
+
+
 def _named(part: nn.Module, name: str = "") -> str:
     kind = type(part).__name__
     return f"[{printable(name, 40)}: {kind}]" if name else f"[{kind}]"
@@ -442,7 +468,9 @@ def _named(part: nn.Module, name: str = "") -> str:
 
 def _said(error: Exception) -> str:
     """What was raised on inputs that are public, so that it may be quoted."""
-    first = str(error).strip().partition("\n")[0]
+    first = ""
+    with suppress(Exception):  # an exception of the module's own may fail at its text, too
+        first = str(error).strip().partition("\n")[0]
     return (
         f"{type(error).__name__}: {printable(first, 120).rstrip('.')}"
         if first
