@@ -46,6 +46,12 @@ _Made = TypeVar("_Made")
 ENGINES = ("auto", "one-pass", "torch.func", "one-by-one")
 _LEAST = 4
 """Inputs that a trial needs: three in a batch, and one to put in another's place."""
+_MANY = 33
+"""Examples of one larger batch: some modules do something else with many."""
+_SOME = slice(None, None, 5)
+"""Those of it that are looked at alone, too: of every size some."""
+_SIZES = (1.0, 1000.0, -1000.0, 1e-3)
+"""What the examples of that batch are multiplied by, one after the other."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
 _NORMS = "Use GroupNorm, LayerNorm or RMSNorm; or freeze it: module.eval() before training."
@@ -108,6 +114,7 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     task, batch, tolerance = _copied(module, losses, inputs)
     trial = _Trial(task, batch, tolerance)
     trial.check_losses()
+    trial.check_many()
     trial.check_state()
     reference = trial.reference()
     notes = ["buffers move once a step, not with each pass"] if trial.task.moving else []
@@ -226,6 +233,24 @@ class _Trial:
         if not finite:
             self.refuse("to have finite losses on made-up inputs", "Pass examples=... of its kind.")
         self.depends = self._still.reads
+
+    def check_many(self) -> None:
+        """The same of more examples and of very different sizes: what mixes may do so seldom."""
+        places = [place % len(self.inputs[0]) for place in range(_MANY)]
+        plain = self._taken(places)
+        for batch in (_unequal(plain), plain):
+            try:
+                together = self.losses(batch)[_SOME]
+                some = tuple(each[_SOME] for each in batch)
+                alone = torch.cat([self.losses(each) for each in _singles(some)])
+            except Exception as error:
+                if batch is not plain:  # inputs of another size may be beyond what it takes
+                    continue
+                self.refuse(f"to work on a batch of {_MANY}", f"It raised {_said(error)}.")
+            finite = torch.isfinite(alone)
+            if not _close(together[finite], alone[finite], self.tolerance):
+                self.blame(batch)
+            return
 
     def check_state(self) -> None:
         """Weights are not changed by a pass; buffers may be, but not with the data."""
@@ -489,6 +514,17 @@ def _orders(many: int) -> list[list[int]]:
 def _scaled(batch: Batch, factor: float) -> Batch:
     """The batch with numbers of another size or sign; labels stay."""
     return tuple(each * factor if each.is_floating_point() else each for each in batch)
+
+
+def _unequal(batch: Batch) -> Batch:
+    """The batch with examples of very different sizes; labels stay."""
+    factors = torch.tensor([_SIZES[place % len(_SIZES)] for place in range(len(batch[0]))])
+    return tuple(
+        each * factors.to(each).reshape(-1, *(1 for _ in each.shape[1:]))
+        if each.is_floating_point()
+        else each
+        for each in batch
+    )
 
 
 def _singles(batch: Batch) -> list[Batch]:
