@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,17 +37,39 @@ class Task:
         As the user has them.
     parameters
         By name, in the module's order; a parameter that the module holds twice has one name.
+    moving
+        Buffers that a pass changes, though not with the data. If they moved with every pass, they
+        would tell how many passes a batch took, and an example would change what others meet.
     """
 
     module: nn.Module
     losses: Losses
     parameters: Mapping[str, nn.Parameter]
+    moving: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: nn.Module, losses: Losses) -> Task:
+    def of(cls, module: nn.Module, losses: Losses, moving: tuple[str, ...] = ()) -> Task:
         """Of all parameters that require a gradient."""
         trained = {name: each for name, each in module.named_parameters() if each.requires_grad}
-        return cls(module, losses, trained)
+        return cls(module, losses, trained, moving)
+
+    @contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Put the buffers back: the same tensors, with the values that they had."""
+        held = []
+        for name in self.moving:
+            owner, _, last = name.rpartition(".")
+            part = self.module.get_submodule(owner)
+            buffer = getattr(part, last, None)  # a pass may make it
+            held.append((part, last, buffer, None if buffer is None else buffer.detach().clone()))
+        try:
+            yield
+        finally:
+            for part, last, buffer, value in held:
+                if buffer is not None:
+                    with torch.no_grad():
+                        buffer.copy_(value)
+                setattr(part, last, buffer)
 
     def loss(self, batch: Batch) -> Tensor:
         """One loss for each example."""
@@ -55,6 +78,8 @@ class Task:
         if not isinstance(found, Tensor) or tuple(found.shape) != (many,):
             shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise NotOneEach(f"{shape} for {many} examples")
+        if not found.is_floating_point():
+            raise NotOneEach(f"numbers of type {found.dtype}")
         return found
 
 
@@ -170,7 +195,8 @@ class OnePass(Engine):
 
     def _uses(self, batch: Batch) -> Uses:
         examples = len(batch[0])
-        calls = captured(self.task, batch)
+        with self.task.unmoved():
+            calls = captured(self.task, batch)
         if [signature(call) for call in calls] != [kind for kind, _ in self.layouts]:
             raise Changed("the parameters were used in another order")
         found: Uses = {name: [] for name in self.task.parameters}
@@ -291,7 +317,7 @@ class Mapped(_Separate):
 
 
 class OneByOne(_Separate):
-    """One example after the other, each alone in its batch."""
+    """One example after the other, each alone in its batch, and all with the same buffers."""
 
     name = "one by one"
 
@@ -303,7 +329,7 @@ class OneByOne(_Separate):
             for name, each in self.task.parameters.items()
         }
         for place in range(len(batch[0])):
-            with torch.enable_grad():
+            with self.task.unmoved(), torch.enable_grad():
                 loss = self.task.loss(tuple(each[place : place + 1] for each in batch))
                 if not loss.requires_grad:
                     continue

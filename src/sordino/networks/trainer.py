@@ -191,7 +191,7 @@ class PrivateTrainer:
         tried = self._records.like(examples, _device(module))
         found = choose(module, losses, tried, engine)
         self._engine, self.engine, self.notes = found.engine, found.engine.name, found.notes
-        self._task = Task.of(module, losses)
+        self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
         self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
@@ -261,6 +261,7 @@ class PrivateTrainer:
             # By its step, so that an experiment that was killed goes on as if it had not been.
             self._stream = self._noise.stream("steps", batch.step)
         self.apply(self.batch_sum(batch.step))
+        self._move_buffers()
 
     def run(self, after: Callable[[int], None] | None = None) -> Guarantee | None:
         """All steps that are left; `after(step)` is called behind each, for a scheduler say."""
@@ -349,6 +350,12 @@ class PrivateTrainer:
                     each.grad = None  # nothing that is not of a noisy sum is applied
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def _move_buffers(self) -> None:
+        """Once a step, by a public input: passes would tell how many records a batch had."""
+        if self._task.moving:
+            with torch.no_grad(), torch.random.fork_rng():
+                self._task.loss(tuple(each.clone() for each in self._public))
 
     # What is proved
 
