@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from typing import Any
 
 import pytest
@@ -344,3 +345,23 @@ def test_what_a_failure_tells_is_assumed_not_to_happen():
     assert any(
         "no record makes the module fail" in each for each in trained(nn.Linear(8, 2)).assumes
     )
+
+
+def test_a_warning_that_tells_the_size_of_a_batch(recwarn):
+    armed: list[bool] = []
+
+    def losses(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        if armed:
+            warnings.warn(f"{len(x)} examples", UserWarning, stacklevel=1)
+        return entropy(module, x, y)
+
+    trainer = trained(nn.Linear(8, 2), losses=losses)
+    armed.append(True)
+    trainer.run()
+    assert not [each for each in recwarn if "examples" in str(each.message)]
+
+
+def test_draws_of_the_module_where_one_record_more_moves_the_others():
+    module = nn.Sequential(nn.Linear(8, 2), nn.Dropout())
+    assumes = trained(module, relation="add-or-remove-one", sample_rate=0.5, delta=1e-5).assumes
+    assert any("dropout" in each for each in assumes)

@@ -303,7 +303,8 @@ class PrivateTrainer:
             told = f"The module failed on a batch of step {self.steps_done} ({_kind(error)})"
             return TrainingEnded(f"{told}; what it said is not quoted: it may hold a record.")
 
-        with without_cells(ended):
+        with without_cells(ended), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a warning may tell the size of a batch, or a record
             try:
                 self._engine.add_clipped(part, self.plan.clipping, total.sums)
             except (Changed, NotCaptured, NotOneEach) as error:
@@ -396,6 +397,10 @@ class PrivateTrainer:
             f"rounding inside the training is not counted; gradients are {dtype}, sums {sums}",
             f"noise: {self._noise.name}",
         ]
+        if self.plan.relation is Relation.ADD_OR_REMOVE_ONE:
+            # One record more moves others to other places, where they meet other draws.
+            what = "what the module itself draws (dropout) is of a generator"
+            found.append(f"{what} whose state nobody outside knows")
         if self._resumed:
             what = "what a killed process made after its last checkpoint was lost"
             found.append(f"{what}, and nobody saw it: those steps were done again")
