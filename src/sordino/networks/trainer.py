@@ -191,7 +191,8 @@ class PrivateTrainer:
         self._engine, self.engine, self.notes = found.engine, found.engine.name, found.notes
         self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
-        self._records.check_range(module, losses, tried)
+        with self._task.unmoved():
+            self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
         self._dtype = dtype
         self._noise: Noise = CryptoNormals() if random_state is None else SeededNoise(random_state)

@@ -157,8 +157,10 @@ class _Trial:
         self.task = Task(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
         self.wide = 2 if tolerance == _DOUBLE else 1  # what it takes more than the module will
-        self.held = dict(task.module.named_buffers())
-        self.state = {name: each.detach().clone() for name, each in self.held.items()}
+        self.held = _buffers(task.module)
+        self.state = {
+            name: each.detach().clone() for name, each in self.held.items() if each is not None
+        }
         named = task.module.named_parameters()
         self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
@@ -179,12 +181,17 @@ class _Trial:
 
     def restore(self) -> None:
         """Buffers as they were, for every try."""
-        for name, _ in list(self.task.module.named_buffers()):
-            owner, last = name.rpartition(".")[::2]
-            setattr(self.task.module.get_submodule(owner), last, self.held.get(name))
+        for name in _buffers(self.task.module):
+            owner, _, last = name.rpartition(".")
+            buffers = self.task.module.get_submodule(owner)._buffers
+            if name in self.held:
+                buffers[last] = self.held[name]
+            else:
+                del buffers[last]
         with torch.no_grad():
             for name, buffer in self.held.items():
-                buffer.copy_(self.state[name])
+                if buffer is not None:
+                    buffer.copy_(self.state[name])
 
     def run(self, work: Callable[[], _Made]) -> _Made:
         """Do something with the module, without chance."""
@@ -340,8 +347,11 @@ class _Trial:
                 made = self.run(partial(loop.single, batch))
             except Exception as error:
                 self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
-            finite = all(bool(torch.isfinite(each).all()) for each in made.values())
+            squares = [each.square().sum() for each in made.values()]  # as norms need them
+            finite = all(bool(torch.isfinite(each)) for each in squares)
             found.append(made if finite else None)
+        if all(each is None for each in found):
+            self.refuse("to have finite gradients on made-up inputs", "Make the loss smaller.")
         largest = max((_largest(each) for each in found if each is not None), default=0.0)
         if largest == 0.0:
             hint = "Does losses(module, ...) use the module it is given?"
@@ -478,6 +488,15 @@ def _check_kinds(module: nn.Module) -> None:
 
 def _refuse_part(part: nn.Module, name: str, what: str, hint: str) -> NoReturn:
     checks.fail("module", _named(part, name), what, hint)
+
+
+def _buffers(module: nn.Module) -> dict[str, Tensor | None]:
+    """All that are registered, also those that are None for now."""
+    return {
+        f"{owner}.{last}" if owner else last: buffer
+        for owner, part in module.named_modules()
+        for last, buffer in part._buffers.items()
+    }
 
 
 def _alike(one: Tensor, other: Tensor | None) -> bool:
