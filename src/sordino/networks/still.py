@@ -44,6 +44,7 @@ _DRAWS = (
     *(*_UNIFORM, *_EXPONENTIAL, *_NORMAL, *_NORMAL_OF, *_BERNOULLI, *_WHOLE, *_CHOICES, *_OTHERS),
     functional.gumbel_softmax,
 )
+_NARROW = (torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _READS = (
     *(Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__, Tensor.item),
     *(Tensor.__complex__, Tensor.__contains__, Tensor.__array__, Tensor.__dlpack__),
@@ -59,11 +60,14 @@ class Still(TorchFunctionMode):
     ----------
     reads
         Whether Python saw a value that depends on the inputs.
+    narrows
+        Whether anything was computed of them in less than float64.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.reads = False
+        self.narrows = False
         self._drawn = 0
         self._of_inputs: dict[int, Any] = {}
 
@@ -91,6 +95,7 @@ class Still(TorchFunctionMode):
             self.reads = self.reads or func in _READS
             for each in tensors_in((result,)):
                 self._note(each)
+                self.narrows = self.narrows or each.dtype in _NARROW
         return result
 
     def _done(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -190,9 +190,10 @@ class PrivateTrainer:
         tried = self._records.like(examples, _device(module))
         found = choose(module, losses, tried, engine)
         self._engine, self.engine, self.notes = found.engine, found.engine.name, found.notes
-        self._task = Task.of(module, losses)
+        self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
-        self._records.check_range(module, losses, tried)
+        with self._task.unmoved():
+            self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
         self._dtype = dtype
         self._modes = [(name, part, part.training) for name, part in module.named_modules()]
@@ -254,6 +255,7 @@ class PrivateTrainer:
             # By its step, so that an experiment that was killed goes on as if it had not been.
             self._stream = self._noise.stream("steps", batch.step)
         self.apply(self.batch_sum(batch.step))
+        self._move_buffers()
         if self._checkpoint is not None:
             self._checkpoint.after(self.steps_done, self.plan.steps, self._batches)
 
@@ -344,6 +346,12 @@ class PrivateTrainer:
                     each.grad = None  # nothing that is not of a noisy sum is applied
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def _move_buffers(self) -> None:
+        """Once a step, by a public input: passes would tell how many records a batch had."""
+        if self._task.moving:
+            with torch.no_grad(), torch.random.fork_rng():
+                self._task.loss(tuple(each.clone() for each in self._public))
 
     # What is proved
 
