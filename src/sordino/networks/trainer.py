@@ -104,7 +104,8 @@ class PrivateTrainer:
     random_state
         For experiments: batches and noise can be drawn again, and nothing is promised.
     checkpoint, checkpoint_every
-        A directory for an INTERNAL state after every so many steps. The same call goes on from it.
+        A directory for an INTERNAL state, kept at the start and then whenever the loop asks for a
+        batch after so many more steps. The same call goes on from it.
     also
         What else has a state to be kept there, such as {"scheduler": scheduler}.
 
@@ -235,7 +236,12 @@ class PrivateTrainer:
 
     def __iter__(self) -> Iterator[LogicalBatch]:
         """The batches of all steps that are left; give each to `step`."""
-        while self.steps_done < self.plan.steps:
+        while True:
+            if self._checkpoint is not None:
+                # Here, not in `step`: a scheduler steps behind it, and its state belongs to this.
+                self._checkpoint.keep(self.steps_done, self.plan.steps, self._batches)
+            if self.steps_done >= self.plan.steps:
+                return
             now = self.steps_done
             yield LogicalBatch(now, self)
             if self.steps_done == now:
@@ -249,15 +255,14 @@ class PrivateTrainer:
                 "Pass what iterating over the trainer gives: it owns which records are in a step."
             )
             checks.fail("batch", f"[{type(batch).__name__}]", "to be of this trainer", hint)
-        if batch.step != self.steps_done:
-            checks.fail("batch", batch.step, f"to be that of step {self.steps_done}")
+        if batch.step != self.steps_done or batch.step >= self.plan.steps:
+            now, last = self.steps_done, self.plan.steps - 1
+            checks.fail("batch", batch.step, f"to be that of step {now}, and at most {last}")
         if self._noise.repeatable:
             # By its step, so that an experiment that was killed goes on as if it had not been.
             self._stream = self._noise.stream("steps", batch.step)
         self.apply(self.batch_sum(batch.step))
         self._move_buffers()
-        if self._checkpoint is not None:
-            self._checkpoint.after(self.steps_done, self.plan.steps, self._batches)
 
     def run(self, after: Callable[[int], None] | None = None) -> Guarantee | None:
         """All steps that are left; `after(step)` is called behind each, for a scheduler say."""
