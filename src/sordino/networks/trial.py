@@ -10,12 +10,13 @@ example's loss must be the one that it has alone, and no buffer may change with 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -50,6 +51,8 @@ _LARGE = 10**6
 """Weights of a network from which on fewer examples are tried at once."""
 _MANY = 33
 """Examples of one larger batch: some modules do something else with many."""
+_TURNS = 16
+"""How often a module that draws is tried, each time with other draws."""
 _SOME = slice(None, None, 5)
 """Those of it that are looked at alone, too: of every size some."""
 _SIZES = (1.0, 1000.0, -1000.0, 1e-3)
@@ -118,6 +121,7 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     trial.check_losses()
     trial.check_many()
     trial.check_state()
+    trial.check_others()
     trial.check_gradients()
     notes = ["buffers move once a step, not with each pass"] if trial.task.moving else []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
@@ -179,7 +183,9 @@ class _Trial:
         def begun(module: nn.Module, *batch: Tensor) -> Tensor:
             own = tuple(each.clone() for each in batch)  # a module may change its inputs in place
             self._still.begin(own)
-            return losses(module, *own)
+            made = losses(module, *own)
+            self._still.end()
+            return made
 
         return begun
 
@@ -201,7 +207,7 @@ class _Trial:
         """Do something with the module, without chance."""
         self.restore()
         with torch.random.fork_rng():
-            torch.manual_seed(0)
+            torch.manual_seed(self._still.turn)
             with self._still:
                 return work()
 
@@ -243,7 +249,19 @@ class _Trial:
                 self.blame(batch)
         if not finite:
             self.refuse("to have finite losses on made-up inputs", "Pass examples=... of its kind.")
+        if self._still.draws:
+            self.check_chance()
         self.depends = self._still.reads
+
+    def check_chance(self) -> None:
+        """The same for other draws: a module may mix by chance."""
+        for self._still.turn in range(1, _TURNS):
+            batch = self.batches[0]
+            together = self.losses(batch)
+            alone = torch.cat([self.losses(each) for each in _singles(batch)])
+            if torch.isfinite(together).all() and not _close(together, alone, self.tolerance):
+                self.blame(batch)
+        self._still.turn = 0
 
     def check_many(self) -> None:
         """The same of more examples and of very different sizes: what mixes may do so seldom."""
@@ -265,6 +283,7 @@ class _Trial:
 
     def check_state(self) -> None:
         """Weights are not changed by a pass; buffers may be, but not with the data."""
+        self._check_attributes()
         found: list[dict[str, Tensor]] = []
         for batch in self.batches[:2] + self.batches[3:]:
             self.losses(batch)
@@ -289,6 +308,51 @@ class _Trial:
                         f"to leave its buffer {name!r} alone: it would hold what was read of rows"
                     )
                     checks.fail("module", kind, what, _NORMS)
+
+    def _check_attributes(self) -> None:
+        """No attribute keeps what it was given: whoever gets the module would get that, too."""
+        held = []
+        for batch in self.batches[:2]:
+            self.losses(batch)
+            held.append(_attributes(self.task.module))
+        for (owner, name), values in held[1].items():
+            before = held[0].get((owner, name), [])
+            if len(values) == len(before) and all(map(_alike, values, before)):
+                continue
+            part = self.task.module.get_submodule(owner)
+            what = f"to keep nothing of its inputs, as its attribute {name!r} does"
+            _refuse_part(part, owner, what, "Return it, or delete it at the end of forward.")
+
+    def check_others(self) -> None:
+        """Nothing but the module's parameters gets a gradient: it would be neither clipped nor noisy."""
+        own = {id(each) for each in self.task.module.parameters()}
+        first, again = self._leaves(), self._leaves()
+        kept = {id(each) for each in first}  # what a pass makes for itself is another in the next
+        if others := [each for each in again if id(each) in kept and id(each) not in own]:
+            hint = "Use torch.no_grad() or requires_grad_(False); or make it a part of the module."
+            shape = ", ".join(str(size) for size in others[0].shape)
+            what = "to give no gradient to anything but the parameters of the module it is given"
+            checks.fail("losses", f"[a tensor ({shape}) that requires a gradient]", what, hint)
+
+    def _leaves(self) -> list[Tensor]:
+        """Tensors to which a backward pass would add gradients."""
+
+        def work() -> list[Tensor]:
+            with torch.enable_grad():
+                todo = [self.task.loss(self.batches[0]).grad_fn]
+            met: set[Any] = set()
+            found = []
+            while todo:
+                node = todo.pop()
+                if node is None or node in met:
+                    continue
+                met.add(node)
+                if isinstance(leaf := getattr(node, "variable", None), Tensor):
+                    found.append(leaf)
+                todo += [each for each, _ in node.next_functions]
+            return found
+
+        return self.run(work)
 
     def blame(self, batch: Batch) -> NoReturn:
         """Name the first part of the module whose output for an example depends on others."""
@@ -500,6 +564,25 @@ def _buffers(module: nn.Module) -> dict[str, Tensor | None]:
         for owner, part in module.named_modules()
         for last, buffer in part._buffers.items()
     }
+
+
+def _attributes(module: nn.Module) -> dict[tuple[str, str], list[Tensor]]:
+    """Numbers that parts hold in attributes which are no buffers and no parameters."""
+    known = nn.Module().__dict__.keys()
+    return {
+        (owner, name): [each.detach().clone() for each in _numbers_in(value)]
+        for owner, part in module.named_modules()
+        for name, value in vars(part).items()
+        if name not in known
+    }
+
+
+def _numbers_in(value: Any) -> Iterator[Tensor]:
+    yield from tensors_in((value,))
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, float | np.ndarray):
+            with suppress(TypeError):  # no numbers
+                yield torch.as_tensor(each)
 
 
 def _alike(one: Tensor, other: Tensor | None) -> bool:
