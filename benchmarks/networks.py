@@ -131,7 +131,7 @@ def noise_ns_a_weight(rows: int, pace: Pace) -> float:
 
 def peaks(name: str, size: Size) -> dict[str, float]:
     """Memory of ours and of Opacus' thriftiest mode over that of plain steps."""
-    wanted = ["plain", "opacus_ghost"] + ["ours"] * steps.engine_is_there()
+    wanted = ["plain", "opacus_ghost", "ours"]
     threads = torch.get_num_threads()
     found = {
         step_name: peak.measured(name, step_name, size.rows, threads, size.peaks)
@@ -157,10 +157,7 @@ def measure(
         figures |= figures_of(name, times, beside)
         if name in size.peaks_of:
             figures |= peaks(name, size)
-    if steps.engine_is_there():
-        figures["noise_ns_a_weight"] = noise_ns_a_weight(size.rows, pace)
-    else:
-        console.print("This sordino has no sordino.networks: the others' steps only.")
+    figures["noise_ns_a_weight"] = noise_ns_a_weight(size.rows, pace)
     return figures
 
 

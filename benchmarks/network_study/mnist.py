@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from network_study.models import Batch, cnn
-from network_study.steps import losses
+from network_study.steps import of_module
 from torch import nn
 
 from sordino.data import load
@@ -17,7 +17,7 @@ from sordino.data import load
 EPSILON, DELTA = 3.0, 1e-5
 # Bounded activations keep gradients small, so that less of them is clipped (Papernot et al., 2020).
 ACTIVATION = nn.Tanh
-BATCH_SIZE, EPOCHS, CLIP, RATE, MOMENTUM = 1024, 15, 1.0, 0.5, 0.9
+BATCH_SIZE, EPOCHS, CLIP, RATE, MOMENTUM = 512, 6, 1.0, 0.3, 0.9
 
 
 def measure(data_dir: Path | None) -> dict[str, float]:
@@ -40,17 +40,17 @@ def train(module: nn.Module, rows: Batch) -> float:
     from sordino.networks import PrivateTrainer
 
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
-    trainer: Any = PrivateTrainer(
-        *(module, optimizer, losses, rows),
-        target_epsilon=EPSILON,
-        target_delta=DELTA,
+    trainer = PrivateTrainer(
+        *(module, optimizer, of_module, rows),
+        epsilon=EPSILON,
+        delta=DELTA,
         max_grad_norm=CLIP,
-        sampling="poisson",
+        sampling="allocation",
         batch_size=BATCH_SIZE,
         epochs=EPOCHS,
     )
-    trainer.train()
-    return float(trainer.epsilon(DELTA))
+    trainer.run()
+    return trainer.guarantee().epsilon
 
 
 def images(data_dir: Path | None) -> tuple[Batch, Batch]:

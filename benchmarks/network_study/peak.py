@@ -4,8 +4,8 @@
 
 Prints bytes: the highest resident size during three steps less that before. What is made once in
 every process (code of kernels, threads, modules imported) is made before, by the same step of a
-small network and a plain one of this. What the step's owner allocates for the network counts, from
-its set-up on.
+small network and a plain one of this. What the step's owner keeps for the network counts, but not
+what its set-up needed for a while.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ def peak(name: str, step_name: str, rows: int, threads: int) -> int:
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest resident size
     before = resident("VmRSS")
     step = make(module, batch)
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # what the set-up needed for a while is no step's
     for _ in range(STEPS):
         step()
     return resident("VmHWM") - before

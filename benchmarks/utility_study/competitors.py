@@ -26,8 +26,9 @@ PEERS = ("diffprivlib", "diffprivlib-nb")
 PEERS_OF_NUMBERS = ("diffprivlib-linear",)
 ORACLE, TRIAL, OPACUS = "oracle", "oracle-trial", "opacus"
 
+AUTO_OF_NUMBERS = "auto, regression"
 VERSIONS = {
-    **{AUTO: 1, BEFORE: 1, NONE: 1, ORACLE: 1, OPACUS: 1},
+    **{AUTO: 1, AUTO_OF_NUMBERS: 2, BEFORE: 1, NONE: 1, ORACLE: 1, OPACUS: 1},
     **dict.fromkeys((*PEERS, *PEERS_OF_NUMBERS), 1),
 }
 """Raised when a competitor's rules change: then its results are made anew, and no other's."""
@@ -62,7 +63,8 @@ class Job:
     @property
     def key(self) -> str:
         """A digest of the job, of what is public of its table and of the competitor's version."""
-        version = VERSIONS[ORACLE if self.competitor == TRIAL else self.competitor]
+        same = {TRIAL: ORACLE} if self.of.classes else {AUTO: AUTO_OF_NUMBERS}
+        version = VERSIONS[same.get(self.competitor, self.competitor)]
         content = {**asdict(self), "facts": self.of.facts, "version": version}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -125,10 +127,8 @@ def _judged(job: Job, rows: Rows) -> dict[str, Any]:
 
 
 def _given(job: Job, rows: Rows) -> Array:
-    """Ours gets raw rows (a regression: in [-1, 1], by hand); everybody else rows in [0, 1]."""
-    if job.competitor != AUTO:
-        return rows.unit
-    return rows.X if job.of.classes else 2 * rows.unit - 1
+    """Ours gets raw rows, everybody else rows in [0, 1]."""
+    return rows.X if job.competitor == AUTO else rows.unit
 
 
 def estimator(job: Job, rows: Rows, inside: Array) -> Any:
@@ -143,9 +143,9 @@ def estimator(job: Job, rows: Rows, inside: Array) -> Any:
 def auto(job: Job, rows: Rows) -> Any:
     """Ours, as a user has it: raw rows, their public bounds, and nothing else."""
     given: dict[str, Any] = {"epsilon": job.epsilon, "random_state": job.seed}
+    given["bounds"] = rows.bounds
     if job.of.classes:
-        classes = range(job.of.classes)
-        return PrivateLogisticRegression(classes=classes, bounds=rows.bounds, **given)
+        return PrivateLogisticRegression(classes=range(job.of.classes), **given)
     return PrivateRidge(target_bounds=job.of.target, **given)
 
 

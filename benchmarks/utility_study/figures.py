@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from utility_study.competitors import AUTO, NONE, OPACUS, ORACLE, rivals
 from utility_study.store import Row
-from utility_study.tables import BY_NAME, JUDGING, TUNING
+from utility_study.tables import BY_NAME, JUDGING, PARTLY, TUNING
 
 ALLOWED_POINTS, STANDARD_ERRORS = 0.5, 3.0
 _REQUIRED = {"digits": "digits", "breast-cancer": "breast", "mnist": "mnist"}
@@ -118,7 +118,7 @@ def summary(results: Results) -> dict[str, float]:
     figures["worst_against_peers_points"] = _most(peers)
     figures["violations"] = float(sum(d.beyond for d in peers)) if peers else math.nan
     figures["points_against_peers"] = float(len(peers))
-    for role in (TUNING, JUDGING):
+    for role in (TUNING, PARTLY, JUDGING):
         figures[f"worst_against_peers_points_{role}"] = _most(against_peers(results, role))
     oracle = list(differences(results, ORACLE))
     # Where `auto` is the better of both, it lacks nothing.

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 from utility_study.competitors import AUTO, ORACLE, TRIAL
 from utility_study.figures import Results, against_peers, differences, mean, measure_of
-from utility_study.tables import BY_NAME, JUDGING, TUNING
+from utility_study.tables import BY_NAME, JUDGING, PARTLY, TUNING
 
 _HEADINGS = {
     JUDGING: "Tables that judge: no rule was chosen on them",
+    PARTLY: "Tables that judge all rules but one: they chose what a centre is worth",
     TUNING: "Tables that chose the rules: figures here are optimistic",
 }
 _MEASURES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sordino.accounting import gaussian
+from sordino.accounting.compose import compose
 from sordino.accounting.dp_sgd import NoisySteps, pld, rdp, schedule
 from sordino.accounting.pld import allocation
 from sordino.accounting.pld.allocation import AllocationLoss
 from sordino.accounting.pld.loss import DIRECTIONS
-from sordino.accounting.profile import LossProfile
+from sordino.accounting.profile import ApproximateProfile, LossProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
@@ -238,9 +240,35 @@ def test_two_steps_with_a_record_replaced(noise, epsilon, loose):
 
 
 def test_brackets_are_narrow():
-    for noise, steps, epochs in ((1.1, 235, 20), (2.0, 100, 10)):
-        lower, upper = allocated(noise, steps, epochs).bracket(1e-5)
-        assert upper * (1 - 1e-4) <= lower <= upper
+    """At small deltas, too: there the rounding of one transform was 0.3 of epsilon."""
+    for noise, steps, epochs in ((1.1, 235, 20), (2.0, 100, 10), (1.0, 10, 5)):
+        profile = allocated(noise, steps, epochs)
+        for delta in (1e-5, 1e-9, 1e-12):
+            lower, upper = profile.bracket(delta)
+            assert upper * (1 - 1e-4) <= lower <= upper <= profile.epsilon(delta)
+            assert profile.epsilon(delta) <= upper * (1 + 1e-4)
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "epsilon"), [(1.1, 234, 1.5), (0.5, 50, 8.0), (0.8, 200, 3.0)]
+)
+def test_rare_sums_by_importance_sampling(noise, steps, epsilon):
+    """One of the steps, any, is drawn where it alone makes the loss: deltas of 1e-7 to 1e-14."""
+    generator, runs, wide = np.random.default_rng(5), 20_000, 1.2
+    sigma, kink = 1 / noise, math.exp(epsilon)
+    centre = (math.log(steps * kink - steps + 1) + sigma**2 / 2) / sigma - 0.5
+    g = generator.standard_normal((runs, steps))
+    moved = np.flatnonzero(generator.random(runs) < 0.8)
+    where = generator.integers(steps, size=len(moved))
+    g[moved, where] = centre + wide * generator.standard_normal(len(moved))
+    denser = np.exp(g * g / 2 - ((g - centre) / wide) ** 2 / 2) / wide
+    ratios = np.exp(sigma * g - sigma**2 / 2).mean(axis=1)
+    gains = np.maximum(0.0, ratios - kink) / (0.2 + 0.8 * denser.mean(axis=1))
+    mean, error = gains.mean(), gains.std() / math.sqrt(runs)
+    assert 0 < error < 0.03 * mean
+    for side in sides(noise, steps):
+        delta = math.exp(side.log_delta(epsilon, "forward"))
+        assert abs(delta - mean) < 5 * error  # one in two million
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -257,6 +285,38 @@ def test_nothing_is_known_from_below_where_amplification_is_not_counted(rows):
         counted = NoisySteps(1.0, 1e-5, 100_000, **how)
         lower, upper = schedule([silent, counted]).bracket(1e-5)
         assert lower < 0.1 < known.epsilon(1e-5) <= upper
+
+
+@pytest.mark.parametrize("relation", [ADD, REPLACE])
+@pytest.mark.parametrize("epochs", [1, 5])
+def test_deltas_too_small_for_its_law_are_answered_as_if_steps_were_known(relation, epochs):
+    """Losses rarer than 1e-22 or so are counted as disclosures, and more was promised of none."""
+    profile = allocated(1.0, 10, epochs, relation)
+    mu = (2 if relation is REPLACE else 1) * math.sqrt(epochs)
+    last = 0.0
+    for delta in (1e-6, 1e-12, 1e-20, 1e-25, 1e-60, 1e-200):
+        epsilon = profile.epsilon(delta)
+        assert last < epsilon <= gaussian.epsilon(mu, delta) * (1 + 1e-9)
+        assert profile.log_delta(epsilon) <= math.log(delta)
+        lower, upper = profile.bracket(delta)
+        assert lower <= upper <= epsilon
+        if delta < 1e-23 and (epochs > 1 or relation is ADD):
+            assert any("taken for known" in note for note in profile.fallbacks(delta))
+        last = epsilon
+    assert profile.epsilon(0.0) == math.inf
+
+
+def test_small_deltas_beside_pure_dp():
+    """What is pure adds its epsilon, where the law of an epoch ends."""
+    one = allocated(1.0, 10, 2)
+    pure = ApproximateProfile(budget=(0.5, 0.0), relation=ADD, theorem="a test")
+    both = compose([one, pure])
+    for delta in (1e-20, 1e-40):
+        known = gaussian.epsilon(math.sqrt(2), delta)
+        assert both.epsilon(delta) <= (known + 0.5) * (1 + 1e-9)
+        assert both.epsilon(delta) > one.epsilon(delta) >= one.bracket(delta)[0] > 5
+        assert both.log_delta(both.epsilon(delta)) <= math.log(delta)
+    assert compose([one, replace(pure, budget=(0.5, 1e-9))]).epsilon(1e-20) == math.inf
 
 
 def test_very_many_steps_are_counted_as_fewer():

@@ -222,3 +222,12 @@ def test_moments_where_every_batch_may_be_cut(relation: Relation) -> None:
             )
     # Far below 1e-16 moments are still above 1.
     assert rdp(1e12, 0.01, 10, **how, **cut).epsilon(0.0) == math.inf
+
+
+def test_no_bracket_ends_above_what_is_answered():
+    """Both directions end at one epsilon here, each by a search of its own."""
+    how = {"sampling": "poisson", "relation": Relation.ZERO_OUT}
+    cut = {"records": 1603, "max_batch_size": 99}
+    profile = pld(0.8952084491009222, 0.05214180433201258, 1, **how, **cut)
+    for delta in (1.4089718298110517e-09, 1e-3, 1e-6):
+        assert profile.bracket(delta)[1] <= profile.epsilon(delta)

@@ -141,6 +141,13 @@ class TestRisk:
         assert code == 0
         assert "That is epsilon <= 0.69863 at delta 1e-05." in out.splitlines()[1]
 
+    def test_a_risk_needs_no_delta(self, ask):
+        told = {"epsilon": None, "steps": 100, "advantage": 0.05}
+        _, rows = ask(**told)
+        document, same = ask(**told, delta=None)
+        assert document["inputs"]["delta"] == 1e-5
+        assert same["pld"]["noise_multiplier"] == rows["pld"]["noise_multiplier"]
+
     def test_the_most_steps_for_a_risk(self, ask):
         how = {"epsilon": None, "noise_multiplier": 1.5, "sample_rate": 0.2}
         document, rows = ask(find="steps", steps=None, advantage=0.3, **how)
@@ -229,7 +236,7 @@ MOST = {"find": "steps", "steps": None, "noise_multiplier": 1}
     ("changed", "argument"),
     [
         *(({"epsilon": bad}, "epsilon") for bad in (-1, 0, "nan")),
-        *(({"delta": bad}, "delta") for bad in (0, 1, "nan")),
+        *(({"delta": bad}, "delta") for bad in (None, 0, 1, "nan")),
         ({"sample_rate": 2}, "sample_rate"),
         *(({"steps": bad}, "steps") for bad in (-1, None)),
         ({"noise_multiplier": 1}, "noise_multiplier"),

@@ -51,16 +51,33 @@ def problem(n=600, d=4, seed=0, noise=0.3):
 
 
 def model(kind=PrivateRidge, **changed):
-    return kind(**{"epsilon": 1.0, "delta": 1e-5, "target_bounds": BOUNDS, **changed})
+    how = {"epsilon": 1.0, "delta": 1e-5, "target_bounds": BOUNDS, "data_norm": 1.0, **changed}
+    return kind(**how)
 
 
 # The one tag that excuses anything is poor_score: scikit-learn's checks ask a model of 300 rows
 # for R^2 of 0.5, and a budget of 1 leaves that to chance. `check_array_api_input` skips itself
-# unless SCIPY_ARRAY_API is set. Nothing else is excused.
+# unless SCIPY_ARRAY_API is set. Weights need a public bound, and two checks of them cannot hold, as
+# in test_classifiers.py: a row of weight 2 is not two rows, and weights that are all 0 are not
+# refused. Nothing else is excused.
+def not_expected(estimator):
+    """Checks that cannot hold, and why."""
+    names = ("dense", "sparse")
+    checks = (f"check_sample_weight_equivalence_on_{name}_data" for name in names)
+    excused = dict.fromkeys(checks, "the number of rows is public, and noise depends on it")
+    return excused | {"check_all_zero_sample_weights_error": "the refusal would tell of records"}
+
+
 @pytest.mark.filterwarnings("ignore::sordino.PrivacyLeakWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-@parametrize_with_checks([PrivateRidge(), PrivateLinearRegression(method="statistics")])
+@parametrize_with_checks(
+    [
+        PrivateRidge(max_sample_weight=10.0),
+        PrivateLinearRegression(method="statistics", max_sample_weight=10.0),
+    ],
+    expected_failed_checks=not_expected,
+)
 def test_scikit_learn_agrees(estimator, check):
     check(estimator)
 

@@ -41,6 +41,7 @@ EVERY: tuple[dict[str, Any], ...] = (
     {"kind": PrivatePCA, "n_components": 2},
     {"kind": PrivatePCA, "n_components": 1, "center": "none", "bounds": (-9, 9)},
     {"kind": PrivatePCA, "n_components": 3, "center": [0.5, 0.0, 0.1]},
+    {"kind": PrivatePCA, "n_components": 2, "whiten": True},
 )
 every = pytest.mark.parametrize("how", EVERY)
 
@@ -203,7 +204,7 @@ class TestPublic:
         X = table()
         fitted = made(how).fit(X)
         known = {"feature_names_in_", "n_features_in_", "privacy_", "noise_", "evidence_"}
-        known |= {"mean_", "scale_", "var_", "components_", "explained_variance_"}
+        known |= {"mean_", "scale_", "var_", "components_", "explained_variance_", "_lengths"}
         known |= {"_coordinates", "_ledger_entry", *fitted.get_params()}
         assert set(vars(fitted)) <= known
         held = pickle.dumps(fitted)
@@ -294,6 +295,24 @@ class TestPCA:
         cosines = np.linalg.svd(ours.components_ @ usual.components_.T)[1]
         assert cosines.min() < 0.95
         assert (ours.explained_variance_ >= 0).all()
+
+    def test_whitened_components_count_alike(self):
+        X = self.low_rank()
+        how = {"data_norm": 1.1 * float(row_norms(X).max()), "center": X.mean(axis=0)}
+        of = {
+            whiten: PrivatePCA(3, 1e4, DELTA, whiten=whiten, **how).fit(X)
+            for whiten in (False, True)
+        }
+        seen = of[True].transform(X)
+        assert (seen**2).mean(axis=0) == pytest.approx(np.ones(3), rel=0.02)
+        plain = of[False].transform(X)
+        assert seen * np.sqrt(of[True].explained_variance_) == pytest.approx(plain, abs=0.02)
+        assert of[True].transform(X[2:3]) == pytest.approx(seen[2:3], abs=1e-12)
+
+    def test_a_direction_without_variance_is_divided_by_something(self):
+        for epsilon in (0.01, 1.0):
+            pca = PrivatePCA(4, epsilon=epsilon, bounds=(0, 4), whiten=True)
+            assert np.isfinite(pca.fit_transform(np.full((30, 4), 4.0))).all()
 
     def test_a_row_in_a_batch_is_a_row_alone(self):
         X = self.low_rank()

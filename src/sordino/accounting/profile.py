@@ -360,7 +360,9 @@ class LossProfile(Profile):
         if backward.epsilon(log_delta) <= lower:
             return lower, upper
         least, most = backward.bracket(log_delta)
-        return max(lower, least), max(upper, most)
+        # Where both ways are equal, rounding may put the second above what was answered.
+        upper = min(max(upper, most), self._epsilon_both(log_delta))
+        return min(max(lower, least), upper), upper
 
     def _bracket_one_way(self, log_delta: float, direction: Direction) -> tuple[float, float]:
         return self._curve(direction).bracket(log_delta)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from sordino import checks
 from sordino.cli import tables
 from sordino.cli.options import RUN, All, Json, Plot, Promised, RunOptions, from_fields, option
 from sordino.cli.terminal import print_json, say, track
+from sordino.privacy import default_delta
 
 if TYPE_CHECKING:
     from sordino.accounting.risk import RiskTarget
@@ -30,9 +32,30 @@ class _Unknown(StrEnum):
     BATCH_SIZE = "batch-size"
 
 
+_DELTA = "Well below 1 / records. A risk needs none; its epsilon is told at 1 / n^2, or 1e-5."
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SoughtOptions(RunOptions):
+    """The same, where delta may be left out: a risk follows from the whole curve."""
+
+    delta: Annotated[float, option(RUN, _DELTA, show_default=False)] = math.nan
+
+    def __post_init__(self) -> None:
+        vars(self)["names_delta"] = not math.isnan(self.delta)
+        if not self.names_delta:
+            vars(self)["delta"] = default_delta(self.n)
+        super().__post_init__()
+
+    @property
+    def names_delta(self) -> bool:
+        """Whether it was given."""
+        return bool(vars(self)["names_delta"])
+
+
 @from_fields
 def calibrate(
-    given: RunOptions,
+    given: _SoughtOptions,
     promise: Promised,
     find: Annotated[_Unknown, option(RUN, "The least noise; the most of others.")] = _Unknown.NOISE,
     noise_multiplier: Annotated[float | None, option(RUN, "Where it is not sought.")] = None,
@@ -52,10 +75,11 @@ def calibrate(
     `sordino calibrate --epsilon 2 --delta 1e-6 --batch-size 256 --n 60000 --sampling poisson
     --noise-multiplier 1.1 --find epochs`
 
-    `sordino calibrate --detection 0.02@0.01 --delta 1e-5 --sample-rate 0.01 --steps 1000 --sampling
-    poisson`
+    `sordino calibrate --detection 0.02@0.01 --sample-rate 0.01 --steps 1000 --sampling poisson`
     """
     target, inputs = promise.promised, promise.given
+    if promise.epsilon is not None and not given.names_delta:
+        checks.fail("delta", None, "to be given with epsilon", "Well below 1 / records, as 1e-6.")
     ratio, counts = None, []
     if given.phases and (plot is not None or find is not _Unknown.NOISE):
         name, value = ("find", find.value) if plot is None else ("plot", plot)

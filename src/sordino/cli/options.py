@@ -243,7 +243,10 @@ class Promise(Promised):
         asked = "epsilon" if isinstance(promised, float) else "target"
         settings[asked] = promised if asked == "epsilon" else str(promised)
         model = settings.pop("model")
-        settings["data_norm"] = prepared.data_norm
+        if prepared.unit:
+            settings["bounds"] = (0, 1)
+        else:
+            settings["data_norm"] = prepared.data_norm
         if model == ModelName.RIDGE:
             return PrivateRidge(**settings, target_bounds=prepared.target_bounds)
         settings["classes"] = prepared.classes

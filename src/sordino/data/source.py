@@ -70,6 +70,9 @@ class Prepared:
         How to prepare them without reading so much off them; empty if nothing can be done.
     persons
         Whose each row is, where a column tells.
+    unit
+        Whether every number lies in [0, 1], as a described table's do, and no norm was asked for:
+        then a model may have rows in these bounds instead of a norm.
     declared
         Whether `reads_private_data` is all that the preparation read: of rows that came prepared
         nobody here knows.
@@ -87,6 +90,12 @@ class Prepared:
     persons: Persons | None = None
     target_bounds: tuple[float, float] | None = None
     declared: bool = True
+    unit: bool = False
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """How rows were made; not the norm, the last note, where a model has them in bounds."""
+        return self.notes[:-1] if self.unit else self.notes
 
     def take(self, places: Ints) -> Self:
         """Some of the rows."""
@@ -288,6 +297,7 @@ class Source:
             if persons and table.persons is not None
             else None,
             target_bounds=known.bounds,
+            unit=self.data_norm is None,
         )
 
     def _describe(self, known: Columns) -> str:

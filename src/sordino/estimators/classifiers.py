@@ -50,6 +50,9 @@ class PrivateLinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ign
         warn_of_leak("the classes were read off the labels; pass them as classes=[...] (--classes)")
         return classes, codes.astype(np.int64)
 
+    def _public_codes(self, y: Array, classes: Array) -> npt.NDArray[Any]:
+        return inputs.class_codes(y, classes)
+
     def _read_off(self) -> tuple[str, ...]:
         return () if self.classes is not None else (CLASSES_READ,)
 
@@ -137,6 +140,10 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
     initial_weights
         PUBLIC weights to start a descent from, such as a model of other data: one row a class (one
         alone for two classes), the intercept last. Methods that minimise have no use for them.
+    public
+        A PUBLIC table (X, y) of the same columns, which holds none of the protected rows: its mean
+        is the centre, its deviations the scale where `scale="public"`, and a descent starts at
+        weights that fit it. (X, None) gives no start.
     data_norm
         A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included unless rows get a
         centre. Longer rows are scaled down to it, in `fit` and before every prediction. "auto" is
@@ -147,12 +154,14 @@ class PrivateLogisticRegression(PrivateLinearClassifier):
         [-1, 1], in `fit` and before every prediction. None leaves columns as they are.
     center
         What is subtracted from rows: "private", their mean, released with noise for a public share
-        of the budget, all of it inside the promise; PUBLIC numbers, one a column of `X`; or "none".
+        of the budget, all of it inside the promise; PUBLIC numbers, one a column of `X`; "public",
+        the mean of the table `public`; or "none".
         "auto" is "private" with bounds where a public rule says that it pays. Rows with a centre
         get a smaller constant, and are scaled down to norm 1 after it.
     scale
         What columns are divided by after that: "private", noisy standard deviations around the
-        centre; PUBLIC numbers, one a column of `X`; "none", or "auto" as for `center`.
+        centre; PUBLIC numbers, one a column of `X`; "public", deviations of the table `public`; or
+        "none", which is what "auto" stands for.
     classes
         The labels there can be. None reads them off the data, with a `PrivacyLeakWarning`.
     multi_class
@@ -243,9 +252,9 @@ class PrivateLinearSVC(PrivateLinearClassifier):
     Parameters
     ----------
     epsilon, delta, target, relation, method, l2, epochs, steps, batch_size, learning_rate,
-    average_every, max_grad_norm, accountant, sampling, initial_weights, data_norm, bounds, center,
-    scale, classes, class_weight, base_rates, max_sample_weight, fit_intercept, max_rows_per_person,
-    public_rows, random_state
+    average_every, max_grad_norm, accountant, sampling, initial_weights, public, data_norm, bounds,
+    center, scale, classes, class_weight, base_rates, max_sample_weight, fit_intercept,
+    max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
     huber_width
         Half the width over which the hinge is rounded; the paper has 0.5.
@@ -285,6 +294,7 @@ class PrivateLinearSVC(PrivateLinearClassifier):
         accountant: str | None = None,
         sampling: str | None = None,
         initial_weights: Any = None,
+        public: Any = None,
         data_norm: float | str | None = "auto",
         bounds: Any = None,
         center: Any = "auto",

@@ -456,6 +456,8 @@ class PlannedFit:
     coordinates
         How rows are prepared, as far as that is public. Where a centre or a scale is still to
         come, `records` are rows within their bounds and norm, without a constant.
+    asked
+        Which centre and scale that is, "private", "public" or "none"; None without any.
     """
 
     plan: FitPlan
@@ -467,6 +469,7 @@ class PlannedFit:
     why_none: str = ""
     digest: str = ""
     coordinates: Coordinates | None = None
+    asked: Preparation | None = None
 
     @property
     def proof(self) -> Proof | None:

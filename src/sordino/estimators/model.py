@@ -23,7 +23,7 @@ from sordino.accounting import gaussian
 from sordino.accounting.risk import RiskTarget
 from sordino.data.columns import Columns
 from sordino.data.dataset import row_norms
-from sordino.errors import NotApplicable
+from sordino.errors import InvalidArgument, NotApplicable
 from sordino.estimators import inputs, methods, preparation, rules
 from sordino.estimators.fit import (
     SENT,
@@ -41,6 +41,7 @@ from sordino.estimators.fit import (
 from sordino.estimators.inputs import unquoted
 from sordino.estimators.leaks import leaks_around, mark_clone, noisy_steps_before, warn_of_leak
 from sordino.estimators.methods.prepared import release_preparation
+from sordino.estimators.methods.public import PublicTable
 from sordino.estimators.methods.training import initial
 from sordino.estimators.preparation import AUTO, Coordinates, Preparation
 from sordino.estimators.weights import WEIGHTS_GIVEN, Weighting
@@ -48,7 +49,15 @@ from sordino.privacy import Guarantee, Relation, large_delta
 from sordino.proofs.output import OutputEvidence
 from sordino.proofs.prepared import PREPARED_NORM
 from sordino.proofs.proof import Evidence
-from sordino.proofs.settings import HOW, METHODS, MULTI_CLASS, NONE, PUBLIC, WRITTEN_IF_GIVEN
+from sordino.proofs.settings import (
+    HOW,
+    LEAST_SQUARES,
+    METHODS,
+    MULTI_CLASS,
+    NONE,
+    PUBLIC,
+    WRITTEN_IF_GIVEN,
+)
 from sordino.proofs.statistics import StatisticsEvidence
 from sordino.release import bundle
 from sordino.release.certificate import (
@@ -67,7 +76,7 @@ from sordino.release.mechanism import Release, ReleaseRefused, release
 from sordino.release.verify import check_consistent
 from sordino.types import Array
 
-KEPT_INSIDE = ("classes", "initial_weights", "random_state")
+KEPT_INSIDE = ("classes", "initial_weights", "public", "random_state")
 """Parameters that are no plain values (labels have their own place), or that undo the noise."""
 _Pathlike = str | os.PathLike[str]
 _Sign = Callable[[bytes], bytes]
@@ -100,6 +109,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     method: str
     l2: float | None
     initial_weights: Any
+    public: Any = None
     data_norm: float | str | None
     bounds: Any
     center: Any
@@ -142,6 +152,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         accountant: str | None = None,
         sampling: str | None = None,
         initial_weights: Any = None,
+        public: Any = None,
         data_norm: float | str | None = "auto",
         bounds: Any = None,
         center: Any = "auto",
@@ -252,17 +263,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         norm = self._norm(X, coordinates)
         shown = X, codes, len(classes), norm, self.fit_intercept, coordinates
         records = FitRecords.of(*shown, factors)
-        task = self._task(records, persons is not None)
+        task, known = self._task(records, persons is not None), self._public_table(classes)
         if (asked := self._preparation(task, norm)) is not None:
-            task, records, coordinates = self._prepared(asked, task, records, coordinates, X)
+            of = task, records, coordinates
+            task, records, coordinates = self._prepared(asked, *of, X, known)
         start = initial(self.initial_weights, records.problems, task.columns)
+        if known is not None and self._starts:
+            start = known.start(task, bool(self.fit_intercept), coordinates)
         plan = self._plan(task, task.start_norm(start), self._target())
         leaks = (*self._read_off(), *large_delta(task.delta, task.rows))
         leaks += () if sample_weight is None else (WEIGHTS_GIVEN,)
         why_none = self._why_none()
         if not why_none:
             leaks += leaks_around(self)
-        return PlannedFit(plan, records, start, classes, X, leaks, why_none, digest, coordinates)
+        made = plan, records, start, classes, X, leaks, why_none, digest
+        return PlannedFit(*made, coordinates, asked)
 
     def _why_none(self) -> str:
         """Why no fit with these parameters can promise anything; empty if one can."""
@@ -297,7 +312,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             warn_of_leak(f"{why}: no noise is added, and nothing is promised")
         # Where the training adds noise step by step, it is from another source.
         inside, within = plan.noise_inside, private and not plan.scale > 0
-        within = within and not isinstance(plan.evidence, StatisticsEvidence)
+        within = within and not isinstance(plan.training.evidence, StatisticsEvidence)
         return release(
             weights,
             proof=planned.proof,
@@ -322,7 +337,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         self.method_, self._joint = plan.method, plan.task.joint
         self._scaling = self._scaled_as()
         self.settings_ = {**plan.settings.given, "l2": plan.l2, "delta": plan.task.delta}
-        if (prepared := plan.task.prepared) is not None:
+        if (prepared := planned.asked) is not None:
             self.settings_ |= {"center": prepared.center, "scale": prepared.scale}
         if plan.spec is not None:  # batches are made equal
             self.settings_["batch_size"] = plan.spec.batch_size
@@ -365,7 +380,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _preparation(self, task: Task, norm: float) -> Preparation | None:
         """Which centre and scale rows get, all of it by public facts; None for neither."""
-        center, scale = (preparation.chosen(n, getattr(self, n)) for n in ("center", "scale"))
+        center, scale = (self._how(name) for name in ("center", "scale"))
         if self.initial_weights is not None:  # they are of rows as they are
             center, scale = (NONE if how == AUTO else how for how in (center, scale))
         if self.method == methods.Majority.name:
@@ -375,9 +390,56 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if (target := self._target()) is not None:
             epsilon = gaussian.epsilon(target.mu, task.delta)
             task = replace(task, epsilon=epsilon if epsilon > 0 else task.epsilon)
-        asked = Preparation(norm, int(self.n_features_in_), center, scale)
+        radius = preparation.RADIUS_OF_REGRESSION if task.regression else preparation.RADIUS
+        asked = Preparation(norm, int(self.n_features_in_), center, scale, radius)
         found = rules.preparation(asked, task, bounded=self.bounds is not None)
         return None if found.center == found.scale == NONE else found
+
+    def _how(self, name: str) -> str:
+        """How the centre or the scale is found: "auto", "none", "private" or "public".
+
+        A public table has a centre to give. Its deviations are taken where asked for: exact ones
+        were no help on the tables that chose our rules (docs/accuracy.md).
+        """
+        given = getattr(self, name)
+        if self.public is None or not isinstance(given, str):
+            return preparation.chosen(name, given)
+        hint = "A public table says where rows lie; leave one of the two out."
+        checks.one_of(name, given, (AUTO, NONE, PUBLIC), hint)
+        by_rule = PUBLIC if name == "center" else NONE
+        return by_rule if given == AUTO else given
+
+    def _public_table(self, classes: Array) -> PublicTable | None:
+        """The public rows and labels, checked like the private ones; None without any."""
+        if self.public is None:
+            return None
+        hint = "Pass (X, y) that hold none of the protected rows, or (X, None)."
+        if not isinstance(self.public, tuple | list) or len(self.public) != 2:
+            checks.fail("public", f"[{type(self.public).__name__}]", "to be (X, y)", hint)
+        X, y = self.public
+        try:
+            with unquoted(X, y):
+                X = validate_data(self, inputs.numbers(X), reset=False, **inputs.ACCEPTED)
+                X = X.toarray() if hasattr(X, "toarray") else X
+                inputs.check_finite(X)
+                codes = None if y is None else self._public_codes(self._check_targets(y), classes)
+        except (InvalidArgument, TypeError) as error:
+            raise InvalidArgument(f"In the public table: {error}", "public") from None
+        if codes is not None and len(codes) != len(X):
+            checks.fail("public", f"[{len(X)} rows, {len(codes)} labels]", "to be one a row", hint)
+        return PublicTable(X, codes, len(classes))
+
+    @abstractmethod
+    def _public_codes(self, y: Array, classes: Array) -> npt.NDArray[Any]:
+        """Labels or targets of the public table, as those of the fit are coded."""
+
+    @property
+    def _starts(self) -> bool:
+        """Whether a public table says where the descent begins; a minimiser has no use for it."""
+        if self.public is None or self.public[1] is None:
+            return False
+        known = methods.REGRESSION if self._kind == LEAST_SQUARES else methods.METHODS
+        return self.method == AUTO or known[self.method].starts
 
     def _prepared(
         self,
@@ -386,12 +448,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         records: FitRecords,
         bounds: Coordinates | None,
         X: Array,
+        known: PublicTable | None,
     ) -> tuple[Task, FitRecords, Coordinates]:
         """The task on prepared rows; where these wait for a release, rows in their norm alone."""
         coordinates = replace(bounds or Coordinates(), norm=asked.norm)
         for name in ("center", "scale"):
             if getattr(asked, name) == PUBLIC:
-                numbers = preparation.public_numbers(name, getattr(self, name), asked.features)
+                given = getattr(self, name)
+                if isinstance(given, str) and known is not None:
+                    make = known.center if name == "center" else known.deviations
+                    given = make(coordinates)
+                elif isinstance(given, str):  # "auto", by a rule: the middle of the bounds
+                    given = coordinates.from_place(np.zeros(asked.features))
+                numbers = preparation.public_numbers(name, given, asked.features)
                 coordinates = coordinates.with_public(name, numbers)
         task = replace(
             task,
@@ -422,6 +491,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.data_norm is not None:
             inputs.check_norm(self.data_norm)
         checks.flag("fit_intercept", self.fit_intercept)
+        if self.public is not None and self.initial_weights is not None:
+            hint = "A public table says where to start."
+            checks.fail("initial_weights", "[...]", "or public to be given, not both", hint)
         inputs.check_persons(self.max_rows_per_person)
         if not isinstance(self.method, str):
             checks.fail("method", self.method, "to be a name", "Leave it out, or pass 'auto'.")
@@ -519,7 +591,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """How the task is done; with a target, its epsilon is not used but found."""
         given = Settings(**{name: getattr(self, name, None) for name in HOW})
         how = self.method, task, given, start_norm
-        starts = self.initial_weights is not None
+        starts = self.initial_weights is not None or self._starts
         if target is not None:
             return methods.plan_for_risk(target, *how, starts=starts)
         return methods.plan(*how, starts=starts)
@@ -585,7 +657,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if "bounds" in settings:
             settings["bounds"] = None if self.bounds is None else PUBLIC
         for name in settings.keys() & {"center", "scale"}:  # arrays are in the model's file
-            how = preparation.chosen(name, settings[name])
+            how = self._how(name)
+            if how == AUTO and weights and self.settings_.get(name) == PUBLIC:
+                how = PUBLIC  # the middle of the bounds, which is in the model's file
             settings[name] = None if how == AUTO else how
         for name in settings.keys() & set(WRITTEN_IF_GIVEN):
             if settings[name] is None:

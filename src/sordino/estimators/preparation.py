@@ -35,6 +35,8 @@ CONSTANT = 0.6
 RADIUS, SCALED_RADIUS = 0.125, 0.5
 """How long a prepared row may be before it is scaled down: this much of `data_norm`, or, where
 columns have a scale, of the length of a row that is one standard deviation off in every column."""
+RADIUS_OF_REGRESSION = 0.25
+"""The same of a regression: a row that is scaled down is predicted as if it were nearer."""
 _FARTHEST = 1e6
 _BLOCK = 1 << 12
 _MOST_BITS = 30
@@ -55,12 +57,15 @@ class Preparation:
         Columns of a row, the intercept's not among them.
     center, scale
         "none", "public" or "private".
+    radius
+        How long a row around the centre may be, as a share of the norm, where there is no scale.
     """
 
     norm: float
     features: int
     center: str = NONE
     scale: str = NONE
+    radius: float = RADIUS
 
     @property
     def private(self) -> tuple[str, ...]:
@@ -181,7 +186,7 @@ class Coordinates:
         if spread is not None:
             scale = spread * (SCALED_RADIUS * math.sqrt(asked.features))
         elif scale is None:
-            scale = np.full(asked.features, RADIUS * asked.norm)
+            scale = np.full(asked.features, asked.radius * asked.norm)
         return replace(self, center=center, scale=scale, constant=CONSTANT)
 
     def with_public(self, name: str, numbers: Floats) -> Coordinates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -58,14 +58,16 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     steps, learning_rate, max_grad_norm
         Settings of "noisy-gd"; None: by a public rule. The clip is at most `data_norm`, which is
         the gradient of a residual of half the width of the bounds.
-    data_norm
-        A PUBLIC bound on the Euclidean norm of a row, the intercept's 1 included. Longer rows are
-        scaled down to it, in `fit` and before every prediction. None reads it off the data, with a
-        `PrivacyLeakWarning`; then no row is scaled.
+    public, data_norm, bounds, center, scale
+        As in `PrivateLogisticRegression`; the start is for "noisy-gd". With bounds "auto" is a
+        private centre where there are many rows, else the public middle of the bounds.
     target_bounds
         PUBLIC bounds (low, high) on what is predicted. Targets outside are cut to them, how many
         stays private, and so are predictions. None reads the largest target off the data, with a
         `PrivacyLeakWarning` and without a guarantee; then no prediction is cut.
+    max_sample_weight
+        A PUBLIC number that `sample_weight` of `fit` counts as where it is above. Squares are
+        multiplied by weight / bound, so no noise is added for them.
     fit_intercept
         Whether rows get a constant 1, which is scaled, regularised and protected like any feature.
         Without it predictions of rows of zeros are 0, and the bounds count by the farther of them.
@@ -83,7 +85,7 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     ----------
     coef_, intercept_
         The released model: one weight a column, and a number. Rows within `data_norm` are predicted
-        as `X @ coef_ + intercept_`, cut to the bounds.
+        as `X @ coef_ + intercept_`, cut to the bounds; with `bounds` or a centre, rows in these.
     privacy_, sigma_, noise_, method_, settings_
         As in `PrivateLogisticRegression`.
 
@@ -101,7 +103,6 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     _methods = ("auto", *methods.REGRESSION)
     classes = None
     initial_weights = None
-    bounds, center, scale = None, "none", "none"
     target_bounds: Any
     coef_: Floats
     intercept_: float
@@ -118,19 +119,19 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         steps: int | None = None,
         learning_rate: float | None = None,
         max_grad_norm: float | None = None,
-        data_norm: float | None = 1.0,
+        public: Any = None,
+        data_norm: float | str | None = "auto",
+        bounds: Any = None,
+        center: Any = "auto",
+        scale: Any = "auto",
         target_bounds: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,
         random_state: Any = None,
     ) -> None:
         self._keep_parameters(locals())
-
-    def fit(self, X: Any, y: Any, *, persons: Any = None) -> Self:  # type: ignore[override]
-        """Train and release as a classifier does (`PrivateLogisticRegression`); y are numbers."""
-        # Records of a regression have no weights, and what takes none says so by its signature.
-        return super().fit(X, y, persons=persons)
 
     # What is asked ------------------------------------------------------------------------
 
@@ -163,6 +164,10 @@ class PrivateRidge(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             self._middle_and_half = self._by_bounds()
         middle, half = self._middle_and_half
         return np.empty(0), np.clip((y - middle) / half, -1.0, 1.0)
+
+    def _public_codes(self, y: Array, classes: Array) -> npt.NDArray[Any]:
+        middle, half = self._middle_and_half
+        return np.clip((y - middle) / half, -1.0, 1.0)
 
     def _by_bounds(self) -> tuple[float, float]:
         """What 0 and 1 stand for among mapped targets. Without an intercept 0 has to be 0."""
@@ -234,8 +239,9 @@ class PrivateLinearRegression(PrivateRidge):
 
     Parameters
     ----------
-    epsilon, delta, target, relation, method, l2, steps, learning_rate, max_grad_norm, data_norm,
-    target_bounds, fit_intercept, max_rows_per_person, public_rows, random_state
+    epsilon, delta, target, relation, method, l2, steps, learning_rate, max_grad_norm, public,
+    data_norm, bounds, center, scale, target_bounds, max_sample_weight, fit_intercept,
+    max_rows_per_person, public_rows, random_state
         As in `PrivateRidge`.
 
     Attributes
@@ -264,8 +270,13 @@ class PrivateLinearRegression(PrivateRidge):
         steps: int | None = None,
         learning_rate: float | None = None,
         max_grad_norm: float | None = None,
-        data_norm: float | None = 1.0,
+        public: Any = None,
+        data_norm: float | str | None = "auto",
+        bounds: Any = None,
+        center: Any = "auto",
+        scale: Any = "auto",
         target_bounds: Any = None,
+        max_sample_weight: float | None = None,
         fit_intercept: bool = True,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,

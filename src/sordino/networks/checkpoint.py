@@ -8,7 +8,9 @@ under a new key, so none is repeated.
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,6 +26,8 @@ from sordino.networks.sampler import Batches
 
 FILE = "INTERNAL-training.safetensors"
 _SCHEMA, _VERSION = "sordino/network-checkpoint", 1
+_KEY = 32
+"""Bytes of the key of the batches."""
 
 
 class CheckpointError(Refused, ValueError):
@@ -43,6 +47,10 @@ class Checkpoint:
         What else has `state_dict` and `load_state_dict`: optimizer, scheduler, a moving average.
     every
         Steps between two states.
+    noise
+        Where noise comes from: steps with repeatable noise are no part of a private training.
+    batches
+        To write a first state at once, nowhere: what cannot be kept is told before training.
     """
 
     def __init__(
@@ -52,16 +60,25 @@ class Checkpoint:
         module: nn.Module,
         parts: Mapping[str, Any],
         every: int,
+        noise: str,
+        batches: Batches,
     ) -> None:
         self.directory, self.every = directory, every
-        self._module, self._parts = module, dict(parts)
+        self._module, self._parts, self._noise = module, dict(parts), noise
         self._plan = json.loads(json.dumps(asdict(plan), default=str))
-        self._shapes = {name: list(each.shape) for name, each in module.state_dict().items()}
+        for name, each in module.state_dict().items():
+            if not isinstance(each, Tensor):
+                checks.fail(
+                    "module", f"[{name}: {type(each).__name__}]", "to have a state of tensors"
+                )
+        self._shapes = {name: _shape(each) for name, each in module.state_dict().items()}
+        self._kinds = {name: type(part).__qualname__ for name, part in self._parts.items()}
         for name, part in self._parts.items():
             if not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
                 checks.fail(f"also[{name!r}]", f"[{type(part).__name__}]", "to have a state_dict")
         with _files.explained("checkpoint", directory, "made", noun="directory"):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._content(0, batches)
 
     @property
     def path(self) -> Path:
@@ -72,25 +89,30 @@ class Checkpoint:
         """Keep the state, if it is time or the training is done."""
         if step % self.every and step != steps:
             return
+        content = self._content(step, batches)
+        with _files.explained("checkpoint", self.path, "written"):
+            _files.write(self.path, content)
+
+    def _content(self, step: int, batches: Batches) -> bytes:
         tensors: dict[str, Tensor] = {}
         for name, each in self._module.state_dict().items():
             tensors[f"module/{name}"] = each.detach().to("cpu").contiguous().clone()
         plain: dict[str, Any] = {}
         for name, part in self._parts.items():
-            plain[name] = _taken_apart(part.state_dict(), f"{name}", tensors)
+            plain[name] = _taken_apart(part.state_dict(), name, tensors)
         state = {
             "schema": _SCHEMA,
             "version": _VERSION,
             "plan": self._plan,
             "shapes": self._shapes,
+            "kinds": self._kinds,
+            "noise": self._noise,
             "step": step,
             "records": batches.records,
             "key": batches.key.hex(),
             "parts": plain,
         }
-        content = save(tensors, {"state": json.dumps(state)})
-        with _files.explained("checkpoint", self.path, "written"):
-            _files.write(self.path, content)
+        return save(tensors, {"state": json.dumps(state)})
 
     def resumed(self, batches: Batches) -> tuple[int, Batches] | None:
         """Put everything back, and return the step reached with the batches; None for a new one."""
@@ -103,31 +125,59 @@ class Checkpoint:
             head = serialize.parse(content[8 : 8 + size])
             state = serialize.parse(head["__metadata__"]["state"])
             tensors = load(content)
-            step, key, plain = state["step"], bytes.fromhex(state["key"]), state["parts"]
+            step, key, plain = int(state["step"]), bytes.fromhex(state["key"]), state["parts"]
         except Exception as error:  # damaged in any way
-            told = f"{self.path} is damaged ({type(error).__name__})"
-            raise CheckpointError(f"{told}: delete it to begin anew.") from None
-        same = {"schema": _SCHEMA, "plan": self._plan, "shapes": self._shapes}
-        same["records"] = batches.records
+            raise self._damaged(error) from None
+        same = {"schema": _SCHEMA, "version": _VERSION, "plan": self._plan, "shapes": self._shapes}
+        same |= {"kinds": self._kinds, "noise": self._noise, "records": batches.records}
         for name, wanted in same.items():
             if state.get(name) != wanted:
                 told = f"{self.path} is of another training (its {name} differs)"
                 raise CheckpointError(f"{told}: name another directory, or train the same.")
-        module = {name[7:]: each for name, each in tensors.items() if name.startswith("module/")}
-        self._module.load_state_dict(module)
-        for name, part in self._parts.items():
-            part.load_state_dict(_put_together(plain[name], tensors))
-        return int(step), replace(batches, key=key, _drawn={})
+        try:
+            module = {
+                name[7:]: each for name, each in tensors.items() if name.startswith("module/")
+            }
+            if {name: _shape(each) for name, each in module.items()} != self._shapes:
+                raise ValueError("other tensors")
+            if len(key) != _KEY or not 0 <= step <= self._plan["steps"]:
+                raise ValueError("no such step or key")
+            parts = {name: _put_together(plain[name], tensors) for name in self._parts}
+        except Exception as error:
+            raise self._damaged(error) from None
+        self._put_back(module, parts)
+        return step, replace(batches, key=key, _drawn={})
+
+    def _put_back(self, module: Mapping[str, Tensor], parts: Mapping[str, Any]) -> None:
+        """All of it, or, where a part does not take its state, nothing."""
+        before = {name: copy.deepcopy(part.state_dict()) for name, part in self._parts.items()}
+        try:
+            for name, part in self._parts.items():
+                part.load_state_dict(parts[name])
+        except Exception as error:
+            for name, part in self._parts.items():
+                part.load_state_dict(before[name])
+            raise self._damaged(error) from None
+        self._module.load_state_dict(module)  # its names and shapes are right
+
+    def _damaged(self, error: Exception) -> CheckpointError:
+        told = f"{self.path} is damaged ({type(error).__name__})"
+        return CheckpointError(f"{told}: delete it to begin anew.")
 
 
-_TENSOR, _PAIRS, _TUPLE = "tensor", "pairs", "tuple"
+def _shape(tensor: Tensor) -> list[Any]:
+    return [str(tensor.dtype), *tensor.shape]
+
+
+_TENSOR, _PAIRS, _TUPLE, _FLOAT = "tensor", "pairs", "tuple", "float"
 
 
 def _taken_apart(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
     """A state as JSON, its tensors put aside."""
     if isinstance(value, Tensor):
-        tensors[place] = value.detach().to("cpu").contiguous().clone()
-        return {_TENSOR: place}
+        name = f"part/{len(tensors)}"
+        tensors[name] = value.detach().to("cpu").contiguous().clone()
+        return {_TENSOR: name}
     if isinstance(value, Mapping):
         return {_PAIRS: list(_pairs(value, place, tensors))}
     if isinstance(value, tuple):
@@ -136,6 +186,8 @@ def _taken_apart(value: Any, place: str, tensors: dict[str, Tensor]) -> Any:
         }
     if isinstance(value, list):
         return [_taken_apart(each, f"{place}/{k}", tensors) for k, each in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_FLOAT: repr(float(value))}  # JSON has none
     if value is None or isinstance(value, bool | int | float | str):
         return value
     kind = type(value).__name__
@@ -156,6 +208,8 @@ def _put_together(value: Any, tensors: Mapping[str, Tensor]) -> Any:
         ((kind, inner),) = value.items()
         if kind == _TENSOR:
             return tensors[inner]
+        if kind == _FLOAT:
+            return float(inner)
         if kind == _TUPLE:
             return tuple(_put_together(each, tensors) for each in inner)
         return {key: _put_together(each, tensors) for key, each in inner}

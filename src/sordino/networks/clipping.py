@@ -32,6 +32,7 @@ class Clipping:
     max_grad_norm
         The most that one example adds to the sum, in Euclidean norm.
 
+    >>> import torch
     >>> norms = torch.tensor([[0.5], [4.0]])
     >>> Clipping("flat", 1.0).factors(norms).flatten().tolist()
     [1.0, 0.25]

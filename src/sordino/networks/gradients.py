@@ -128,12 +128,6 @@ class Clipped:
         flat = torch.zeros(many, dtype=dtype or first.dtype, device=first.device)
         return cls(flat, parts_of(flat, parameters))
 
-    def add(self, other: Mapping[str, Tensor], examples: int) -> None:
-        """Add the sum over more examples."""
-        for name, each in other.items():
-            self.sums[name] += each
-        self.examples += examples
-
 
 def parts_of(flat: Tensor, parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Parts of a flat tensor, shaped as the parameters in their order."""
@@ -150,9 +144,15 @@ class Engine(ABC):
     def __init__(self, task: Task) -> None:
         self.task = task
 
-    @abstractmethod
     def clipped(self, batch: Batch, clipping: Clipping) -> dict[str, Tensor]:
         """The sum of clipped gradients over all examples."""
+        total = Clipped.nothing(self.task.parameters, None)
+        self.add_clipped(batch, clipping, total.sums)
+        return total.sums
+
+    @abstractmethod
+    def add_clipped(self, batch: Batch, clipping: Clipping, sums: Mapping[str, Tensor]) -> None:
+        """Add the clipped gradient of every example to `sums`, in place."""
 
     @abstractmethod
     def single(self, batch: Batch) -> dict[str, Tensor]:
@@ -176,31 +176,22 @@ class OnePass(Engine):
         super().__init__(task)
         self.layouts = list(layouts)
 
-    def clipped(self, batch: Batch, clipping: Clipping) -> dict[str, Tensor]:
-        """The sum of clipped gradients over all examples."""
+    def add_clipped(self, batch: Batch, clipping: Clipping, sums: Mapping[str, Tensor]) -> None:
+        """Add the clipped gradient of every example to `sums`, in place."""
         uses = self._uses(batch)
         names, examples = list(self.task.parameters), len(batch[0])
+        groups = clipping.groups(names)
         squares: dict[int, Tensor] = {}
-        for name, group in zip(names, clipping.groups(names), strict=True):
+        for name, group in zip(names, groups, strict=True):
             for use in uses[name]:
                 squares[group] = squares.get(group, 0) + use.squares()
-        groups = clipping.groups(names)
         zeros = batch[0].new_zeros(examples, dtype=_dtype(self.task))
         norms = torch.stack([squares.get(each, zeros) for each in range(max(groups) + 1)], 1).sqrt()
         factors = clipping.factors(norms)
-        found = {}
         for name, group in zip(names, groups, strict=True):
-            parameter, weights = self.task.parameters[name], factors[:, group].contiguous()
-            total = torch.zeros_like(parameter, memory_format=torch.contiguous_format)
-            for use in uses[name]:
-                part = use.view.place(total)
-                # Where it is the whole, nothing has to be added.
-                if len(uses[name]) == 1 and part.shape == total.shape and part.is_contiguous():
-                    total = use.total(weights)
-                else:
-                    part.add_(use.total(weights))
-            found[name] = total
-        return found
+            weights = factors[:, group].contiguous()
+            for use in uses.pop(name):  # what is done with takes no more memory
+                use.add_to(sums[name], weights)
 
     def single(self, batch: Batch) -> dict[str, Tensor]:
         """Every example's gradient."""
@@ -278,10 +269,10 @@ class _Held(nn.Module):
 class _Separate(Engine):
     """Engines that make the gradient of every example."""
 
-    def clipped(self, batch: Batch, clipping: Clipping) -> dict[str, Tensor]:
-        """The sum of clipped gradients over all examples."""
+    def add_clipped(self, batch: Batch, clipping: Clipping, sums: Mapping[str, Tensor]) -> None:
+        """Add the clipped gradient of every example to `sums`, in place."""
         names = list(self.task.parameters)
-        groups, total = clipping.groups(names), Clipped.nothing(self.task.parameters, None)
+        groups = clipping.groups(names)
         for part in self._parts(batch):
             made = self.single(part)
             squares = made[names[0]].new_zeros(len(part[0]), max(groups) + 1)
@@ -289,12 +280,8 @@ class _Separate(Engine):
             for name, group in zip(names, groups, strict=True):
                 squares[:, group] += singles[name].squares()
             factors = clipping.factors(squares.sqrt())
-            sums = {
-                name: singles[name].total(factors[:, group])
-                for name, group in zip(names, groups, strict=True)
-            }
-            total.add(sums, len(part[0]))
-        return total.sums
+            for name, group in zip(names, groups, strict=True):
+                sums[name].add_(singles[name].total(factors[:, group]))
 
     @abstractmethod
     def _parts(self, batch: Batch) -> Iterator[Batch]:

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset, default_collate
 
 from sordino import _cost, checks
-from sordino.errors import InvalidArgument, PrivacyLeakWarning, Refused, without_cells
+from sordino.errors import PrivacyLeakWarning, Refused, without_cells
 from sordino.models.frozen import made_up
+from sordino.networks.calls import NotCaptured
 from sordino.networks.checkpoint import Checkpoint
 from sordino.networks.clipping import Clipping
 from sordino.networks.gradients import Batch, Changed, Clipped, Losses, NotOneEach, Task, parts_of
@@ -195,6 +196,7 @@ class PrivateTrainer:
             self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
         self._dtype = dtype
+        self._modes = [(name, part, part.training) for name, part in module.named_modules()]
         self._noise: Noise = CryptoNormals() if random_state is None else SeededNoise(random_state)
         key = os.urandom(32) if random_state is None else _seeded_key(random_state)
         if random_state is not None:
@@ -209,15 +211,21 @@ class PrivateTrainer:
         )
         self._stream = self._noise.stream("steps")
         self.steps_done = 0
-        self._released_early = False
+        self._resumed = False
         self._checkpoint: Checkpoint | None = None
         if checkpoint is not None:
             checks.whole("checkpoint_every", checkpoint_every, at_least=1)
             place = Path(checkpoint)
             parts = {"optimizer": optimizer, **(also or {})}
-            self._checkpoint = Checkpoint(place, self.plan, module, parts, checkpoint_every)
+            if parts["optimizer"] is not optimizer:
+                checks.fail("also", "[optimizer]", "to be what else has a state", "It is kept.")
+            source = "OS" if random_state is None else f"random_state={random_state}"
+            self._checkpoint = Checkpoint(
+                place, self.plan, module, parts, checkpoint_every, source, self._batches
+            )
             if (state := self._checkpoint.resumed(self._batches)) is not None:
                 self.steps_done, self._batches = state
+                self._resumed = True
 
     # The loop
 
@@ -243,9 +251,11 @@ class PrivateTrainer:
             checks.fail("batch", f"[{type(batch).__name__}]", "to be of this trainer", hint)
         if batch.step != self.steps_done:
             checks.fail("batch", batch.step, f"to be that of step {self.steps_done}")
+        if self._noise.repeatable:
+            # By its step, so that an experiment that was killed goes on as if it had not been.
+            self._stream = self._noise.stream("steps", batch.step)
         self.apply(self.batch_sum(batch.step))
         self._move_buffers()
-        self.steps_done += 1
         if self._checkpoint is not None:
             self._checkpoint.after(self.steps_done, self.plan.steps, self._batches)
 
@@ -261,12 +271,13 @@ class PrivateTrainer:
 
     def batch_sum(self, step: int) -> Clipped:
         """The sum of clipped gradients over the records of a step. INTERNAL: there is no noise."""
+        self._check_unchanged()
         places, size = self._batches.of(step), self.physical_batch
         total = Clipped.nothing(self._task.parameters, self._dtype)
         device = _device(self.module)
         for start in range(0, len(places), size):
             part = self._records.taken(places[start : start + size], device)
-            total.add(self._clipped(part), len(part[0]))
+            self._add_clipped(part, total)
         return total
 
     def clipped_sum(self, batch: Sequence[Tensor]) -> Clipped:
@@ -275,36 +286,64 @@ class PrivateTrainer:
         total = Clipped.nothing(self._task.parameters, self._dtype)
         for start in range(0, len(batch[0]), self.physical_batch):
             part = tuple(each[start : start + self.physical_batch] for each in batch)
-            total.add(self._clipped(part), len(part[0]))
+            self._add_clipped(part, total)
         return total
 
-    def _clipped(self, part: Batch) -> dict[str, Tensor]:
+    def _add_clipped(self, part: Batch, total: Clipped) -> None:
         def ended(error: Exception) -> Exception:
-            kind = type(error).__name__
-            if isinstance(error, NotOneEach | Changed):
-                kind = str(error)
-            told = f"The module failed on a batch of step {self.steps_done} ({kind})"
+            told = f"The module failed on a batch of step {self.steps_done} ({_kind(error)})"
             return TrainingEnded(f"{told}; what it said is not quoted: it may hold a record.")
 
         with without_cells(ended):
-            return self._engine.clipped(part, self.plan.clipping)
+            try:
+                self._engine.add_clipped(part, self.plan.clipping, total.sums)
+            except (Changed, NotCaptured, NotOneEach) as error:
+                # Not in its words: they tell how many records are in the batch.
+                raise ended(error) from None
+        total.examples += len(part[0])
+
+    def _check_unchanged(self) -> None:
+        """Refuse what was not tried: other modes, or other parameters with a gradient."""
+        for name, part, mode in self._modes:
+            if part.training is not mode:
+                what = f"to be in the mode it was tried in (training={mode})"
+                hint = "Put it back before the next step, or make another trainer."
+                checks.fail("module", f"[{name or type(part).__name__}]", what, hint)
+        trained = Task.of(self.module, self._task.losses).parameters
+        if [id(each) for each in trained.values()] != [
+            id(each) for each in self._task.parameters.values()
+        ]:
+            hint = "Freeze and unfreeze before the trainer is made; then make another."
+            checks.fail("module", "[parameters]", "to train those that it was tried with", hint)
+        _check_optimizer(self.optimizer, self._task)
 
     def apply(self, summed: Clipped) -> None:
-        """Add the noise, divide by the public size of a batch, and let the optimizer step."""
+        """Add the noise, divide by the public size of a batch, and let the optimizer step.
+
+        `summed` is used up: its numbers become the gradients. The step counts as done from here on,
+        even if it is interrupted: its noise may be seen.
+        """
         if not bool(torch.isfinite(summed.flat).all()):
             told = f"The gradients of step {self.steps_done} are not finite"
             raise TrainingEnded(f"{told}. Lower the learning rate; the budget stays spent.")
+        self.steps_done += 1
         scale = self.plan.noise_multiplier * self.plan.clipping.max_grad_norm
-        noisy = summed.flat
+        mean = summed.flat
         if scale:
-            noisy = noisy.to("cpu", None if noisy.dtype in _SUMS else torch.float32, copy=True)
-            self._stream.add_to(noisy.numpy(), scale)
-        mean = (noisy / self.plan.divisor).to(summed.flat.device)
+            # In place where that can be: the sum without noise is not needed any more.
+            mean = mean.to("cpu", None if mean.dtype in _SUMS else torch.float32)
+            self._stream.add_to(mean.numpy(), scale)
+            mean = mean.to(summed.flat.device)
+        mean = mean.div_(self.plan.divisor)
         parameters = self._task.parameters
         for parameter, part in zip(
             parameters.values(), parts_of(mean, parameters).values(), strict=True
         ):
             parameter.grad = part.to(parameter.dtype)
+        for group in self.optimizer.param_groups:
+            for each in group["params"]:
+                if not each.requires_grad:
+                    each.grad = None  # nothing that is not of a noisy sum is applied
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
@@ -340,12 +379,16 @@ class PrivateTrainer:
         """What a guarantee rests on that is of the module."""
         dtype = str(next(iter(self._task.parameters.values())).dtype).removeprefix("torch.")
         sums = dtype if self._dtype is None else str(self._dtype).removeprefix("torch.")
-        return (
+        found = [
             "the module treats every input as it did the inputs it was tried on: no examples meet",
             "nothing that was read of single rows or noiseless sums left the training",
             f"rounding inside the training is not counted; gradients are {dtype}, sums {sums}",
             f"noise: {self._noise.name}",
-        )
+        ]
+        if self._resumed:
+            what = "what a killed process made after its last checkpoint was lost"
+            found.append(f"{what}, and nobody saw it: those steps were done again")
+        return tuple(found)
 
 
 # The records --------------------------------------------------------------------------------------
@@ -396,9 +439,12 @@ class _Records:
 
         with without_cells(ended):
             made = default_collate([self.dataset[int(place)] for place in places])
-        return tuple(
-            each.to(device) for each in (made if isinstance(made, tuple | list) else (made,))
-        )
+        parts = made if isinstance(made, tuple | list) else (made,)
+        if not parts or not all(isinstance(each, Tensor) for each in parts):
+            hint = "Let it give a tuple of tensors, or of what torch makes tensors of."
+            kinds = ", ".join(type(each).__name__ for each in parts)
+            checks.fail("data", f"[{kinds}]", "to give tensors for each record", hint)
+        return tuple(each.to(device) for each in parts)
 
     def like(self, examples: Any, device: torch.device) -> Batch:
         """Public inputs, or made-up ones of the records' shape and type."""
@@ -426,17 +472,29 @@ class _Records:
             batch = list(tried)
             for end in ends:
                 batch[place] = end.expand_as(tried[place]).clone()
-                try:
-                    with torch.no_grad(), torch.random.fork_rng():
-                        losses(module, *batch)
-                except Exception:  # what it says may quote the label
+                if not _works(module, losses, tuple(batch)):
                     hint = "Labels count from 0, and indices are below the table's size."
                     where = f"[whole numbers of tensor {place}]"
-                    checks.fail("data", where, "to be within what the module takes", hint, _quiet)
+                    checks.fail("data", where, "to be within what the module takes", hint)
 
 
-def _quiet(sentence: str) -> InvalidArgument:
-    return InvalidArgument(sentence, "data")
+def _works(module: nn.Module, losses: Losses, batch: Batch) -> bool:
+    """Whether nothing is raised; outside, so that no traceback quotes what was raised."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            losses(module, *batch)
+    except Exception:
+        return False
+    return True
+
+
+def _kind(error: Exception) -> str:
+    known = {
+        Changed: "it used its parameters otherwise than when it was tried",
+        NotCaptured: "it used its parameters otherwise than when it was tried",
+        NotOneEach: "losses did not return one loss for each example",
+    }
+    return known.get(type(error), type(error).__name__)
 
 
 def _tensor(values: Any) -> Tensor:

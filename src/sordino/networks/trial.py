@@ -52,6 +52,8 @@ _SOME = slice(None, None, 5)
 """Those of it that are looked at alone, too: of every size some."""
 _SIZES = (1.0, 1000.0, -1000.0, 1e-3)
 """What the examples of that batch are multiplied by, one after the other."""
+_LARGE = 10**6
+"""Weights of a network from which on fewer examples are tried at once."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
 _NORMS = "Use GroupNorm, LayerNorm or RMSNorm; or freeze it: module.eval() before training."
@@ -116,11 +118,11 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
     trial.check_losses()
     trial.check_many()
     trial.check_state()
-    reference = trial.reference()
+    trial.check_gradients()
     notes = ["buffers move once a step, not with each pass"] if trial.task.moving else []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
         found = trial.engine(name)
-        reason = found if isinstance(found, str) else trial.differs(found, reference)
+        reason = found if isinstance(found, str) else trial.differs(found)
         if reason is None:
             assert isinstance(found, Engine)
             task = Task.of(module, losses, trial.task.moving)
@@ -164,7 +166,9 @@ class _Trial:
         named = task.module.named_parameters()
         self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
-        self.batches = [self._taken(places) for places in _orders(many)]
+        numbers = sum(each.numel() for each in task.parameters.values())
+        most = 6 if numbers < _LARGE else 3  # so many gradients are held at once
+        self.batches = [self._taken(places) for places in _orders(many, most)]
         self.batches += [_scaled(self.batches[0], factor) for factor in (-1.0, 30.0)]
         self.depends = False
 
@@ -338,25 +342,23 @@ class _Trial:
 
     # Engines
 
-    def reference(self) -> list[dict[str, Tensor] | None]:
-        """Gradients of single examples by the loop, for every batch; None where not finite."""
-        loop = OneByOne(self.task)
-        found: list[dict[str, Tensor] | None] = []
-        for batch in self.batches:
-            try:
-                made = self.run(partial(loop.single, batch))
-            except Exception as error:
-                self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
-            squares = [each.square().sum() for each in made.values()]  # as norms need them
-            finite = all(bool(torch.isfinite(each)) for each in squares)
-            found.append(made if finite else None)
-        if all(each is None for each in found):
+    def check_gradients(self) -> None:
+        """Some gradient is not 0: else the losses are of another module."""
+        found = [made for made in map(self.reference, self.batches) if made is not None]
+        if not found:
             self.refuse("to have finite gradients on made-up inputs", "Make the loss smaller.")
-        largest = max((_largest(each) for each in found if each is not None), default=0.0)
-        if largest == 0.0:
+        if not any(map(_largest, found)):
             hint = "Does losses(module, ...) use the module it is given?"
             self.refuse("to have parameters whose gradient is not 0", hint)
-        return found
+
+    def reference(self, batch: Batch) -> dict[str, Tensor] | None:
+        """Gradients of single examples by the loop; None where they are not finite."""
+        try:
+            made = self.run(partial(OneByOne(self.task).single, batch))
+        except Exception as error:
+            self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
+        squares = [each.square().sum() for each in made.values()]  # as norms need them
+        return made if all(bool(torch.isfinite(each)) for each in squares) else None
 
     def engine(self, name: str) -> Engine | str:
         """The engine of that name for the copy, or why there is none."""
@@ -392,13 +394,14 @@ class _Trial:
     def _calls(self, batch: Batch) -> list[Call]:
         return self.run(lambda: captured(self.task, batch))
 
-    def differs(self, engine: Engine, reference: list[dict[str, Tensor] | None]) -> str | None:
+    def differs(self, engine: Engine) -> str | None:
         """How the engine differs from the loop; None if it does not."""
-        for batch, singles in zip(self.batches, reference, strict=True):
-            if singles is None:
+        for batch in self.batches:
+            # Not kept: of a large network they are large.
+            if (singles := self.reference(batch)) is None:
                 continue
-            many = len(batch[0])
-            for size in (many, 1) if batch is self.batches[0] else (many,):
+            sizes = {len(batch[0]), 1} if batch is self.batches[0] else {len(batch[0])}
+            for size in sizes:
                 part = tuple(each[:size] for each in batch)
                 wanted = {name: each[:size] for name, each in singles.items()}
                 if reason := self._differs(engine, part, wanted):
@@ -435,15 +438,15 @@ class _Trial:
         for size in (1, len(batch[0])):
             kept: dict[int, int] = {}
 
-            def pack(tensor: Tensor, kept: dict[int, int] = kept) -> Tensor:
+            def pack(tensor: Tensor, kept: dict[int, int] = kept) -> None:
+                # The tensor itself, kept by the node that made it, would keep both for ever.
                 storage = tensor.untyped_storage()
                 kept[storage.data_ptr()] = storage.nbytes()
-                return tensor
 
             part = tuple(each[:size] for each in batch)
 
             def work(part: Batch = part) -> None:
-                with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, _same):
+                with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, _never):
                     self.task.loss(part)
 
             self.run(work)
@@ -522,9 +525,9 @@ def _said(error: Exception) -> str:
     )
 
 
-def _orders(many: int) -> list[list[int]]:
+def _orders(many: int, most: int) -> list[list[int]]:
     """Places of batches: the first, those with others beside each, the other way round, few."""
-    size = min(6, many - 1)
+    size = min(most, many - 1)
     first = list(range(size))
     later = [(place + size) % many for place in first]
     return [first, [first[0], *later[1:]], first[::-1], first[: max(2, size // 2)]]
@@ -623,5 +626,5 @@ def _close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
     return bool(((found - wanted).abs() <= tolerance * max(largest, 1e-30)).all())
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+def _never(kept: None) -> Tensor:
+    raise AssertionError("nothing goes back through this pass")

@@ -17,12 +17,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 _ROUNDING = 8.0
 """Units of the last place, of the largest sum that a norm is made of, by which it is raised."""
 _PIECE = 1 << 21
 """Numbers made at a time, so that they stay in the processor's cache."""
-_KEPT = 1 << 24
+_KEPT = 1 << 22
 """Most numbers of single gradients that are kept from the norms for the sum."""
 
 
@@ -51,7 +52,8 @@ class View:
     def place(self, whole: Tensor, leading: Sequence[int] = ()) -> Tensor:
         """Find the part in a contiguous tensor shaped like the parameter, behind `leading` axes."""
         strides = whole.stride()[: len(leading)]
-        return whole.as_strided((*leading, *self.size), (*strides, *self.stride), self.offset)
+        first = int(whole.storage_offset()) + self.offset  # a tensor may be a part itself
+        return whole.as_strided((*leading, *self.size), (*strides, *self.stride), first)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -112,6 +114,10 @@ class Use(ABC):
     def total(self, weights: Tensor) -> Tensor:
         """The sum of all gradients, each times its weight: [*view.size]."""
 
+    def add_to(self, sums: Tensor, weights: Tensor) -> None:
+        """Add that sum to the parameter's, in place."""
+        self.view.place(sums).add_(self.total(weights))
+
 
 @dataclass
 class Single(Use):
@@ -125,7 +131,7 @@ class Single(Use):
 
     def squares(self) -> Tensor:
         """Squared norm of every example's gradient."""
-        return _raised(self.gradients.reshape(self.examples, -1).square().sum(1))
+        return _raised(_squares(self.gradients))
 
     def each(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Gradients of single examples."""
@@ -153,7 +159,7 @@ class Rows(Use):
 
     def squares(self) -> Tensor:
         """Squared norm of every example's gradient."""
-        return _raised(self._summed.square().sum(1))
+        return _raised(_squares(self._summed))
 
     def each(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Gradients of single examples."""
@@ -190,14 +196,14 @@ class Product(Use):
         """Squared norm of every example's gradient."""
         inputs, gradients = self.inputs, self.gradients
         if inputs.shape[1] == 1:
-            return _raised(inputs[:, 0].square().sum(1) * gradients[:, 0].square().sum(1))
+            return _raised(_squares(inputs[:, 0]) * _squares(gradients[:, 0]))
         if not self._by_places:
             return self._squares_of_products()
         found, places = gradients.new_empty(self.examples), inputs.shape[1]
         for part in pieces(self.examples, places * places):
             a, b = inputs[part], gradients[part]
             # A sum of places with places may cancel, so its rounding is counted by its parts.
-            sizes = (a.square().sum(2).sqrt_() * b.square().sum(2).sqrt_()).sum(1).square_()
+            sizes = (vector_norm(a, dim=2) * vector_norm(b, dim=2)).sum(1).square_()
             a, b = a @ a.transpose(1, 2), b @ b.transpose(1, 2)
             found[part] = (a.flatten(1) * b.flatten(1)).sum(1) + _unit(a) * sizes
         return found.clamp_(min=0)
@@ -213,7 +219,7 @@ class Product(Use):
         for part in pieces(self.examples, size):
             out = None if self._made is None else self._made[part]
             made = torch.bmm(self.gradients[part].transpose(1, 2), self.inputs[part], out=out)
-            found[part] = made.flatten(1).square().sum(1)
+            found[part] = _squares(made)
         return _raised(found)
 
     def each(self, start: int = 0, stop: int | None = None) -> Tensor:
@@ -227,8 +233,18 @@ class Product(Use):
         """The weighted sum: of gradients that were made, or one product."""
         if self._made is not None:
             return _weighted(weights, self._made).reshape(self.view.size)
+        return torch.mm(*self._pair(weights)).reshape(self.view.size)
+
+    def add_to(self, sums: Tensor, weights: Tensor) -> None:
+        """Add that sum to the parameter's, in place."""
+        if self._made is not None or len(self.view.size) != 2:
+            super().add_to(sums, weights)
+        else:
+            self.view.place(sums).addmm_(*self._pair(weights))
+
+    def _pair(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         scaled = self.gradients * weights[:, None, None]
-        return (scaled.flatten(0, 1).t() @ self.inputs.flatten(0, 1)).reshape(self.view.size)
+        return scaled.flatten(0, 1).t(), self.inputs.flatten(0, 1)
 
 
 @dataclass
@@ -303,12 +319,13 @@ class Convolution(Use):
         """Squared norm of every example's gradient."""
         found = self.gradients.new_empty(self.examples)
         kept = prod(self.view.size) * self.examples <= _KEPT
-        made = []
         for part in pieces(self.examples, self._work):
             product = self._product(part)
-            found[part] = product.flatten(1).square().sum(1)
-            made += [product] if kept else []
-        self._made = torch.cat(made) if made else None
+            found[part] = _squares(product)
+            if kept and self._made is None:
+                self._made = product.new_empty(self.examples, *product.shape[1:])
+            if self._made is not None:
+                self._made[part] = product
         return _raised(found)
 
     def each(self, start: int = 0, stop: int | None = None) -> Tensor:
@@ -351,7 +368,7 @@ class Table(Use):
         """Squared norm of every example's gradient."""
         example, _, merged = self._merged
         found = merged.new_zeros(self.examples)
-        return _raised(found.index_add_(0, example, merged.square().sum(1)))
+        return _raised(found.index_add_(0, example, _squares(merged)))
 
     def each(self, start: int = 0, stop: int | None = None) -> Tensor:
         """Gradients of single examples."""
@@ -393,7 +410,7 @@ class Together(Use):
         found = []
         for part in pieces(self.examples, prod(self.view.size)):
             made = self.each(part.start, part.stop)
-            found.append(made.reshape(len(made), -1).square().sum(1))
+            found.append(_squares(made))
         return _raised(torch.cat(found))
 
     def total(self, weights: Tensor) -> Tensor:
@@ -449,6 +466,12 @@ def pieces(many: int, size: int) -> Iterator[slice]:
 def _weighted(weights: Tensor, gradients: Tensor) -> Tensor:
     """The sum over examples, each times its weight."""
     return (weights @ gradients.reshape(len(gradients), -1)).reshape(gradients.shape[1:])
+
+
+def _squares(each: Tensor) -> Tensor:
+    """Squared norm of every example's part."""
+    norms: Tensor = vector_norm(each.reshape(len(each), -1), dim=1)
+    return norms.square_()
 
 
 def _unit(like: Tensor) -> float:

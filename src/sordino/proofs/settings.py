@@ -48,6 +48,8 @@ GENERAL = (
 )
 WEIGHTS = ("class_weight", "base_rates", "max_sample_weight")
 """How much records count, by public numbers."""
+OF_CLASSES = ("class_weight", "base_rates")
+"""Those that a regression has no use for."""
 MULTI_CLASS = "multi_class"
 """How several classes are told apart: "softmax" trains one model, "one-vs-rest" one a class."""
 HOW = (
@@ -126,7 +128,7 @@ def auto_for(estimator: str) -> tuple[str, ...]:
 def setting_names(estimator: str) -> frozenset[str]:
     """The settings that every certificate of an estimator holds, also `WRITTEN_IF_GIVEN`."""
     if is_regression(estimator):
-        return frozenset({*GENERAL, *_DESCENT, "target_bounds"} - {*PREPARING, *WEIGHTS})
+        return frozenset({*GENERAL, *_DESCENT, "target_bounds"} - {*OF_CLASSES})
     own = "huber_width" if estimator == "PrivateLinearSVC" else MULTI_CLASS
     return frozenset({*GENERAL, *HOW, own})
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
@@ -50,16 +52,21 @@ _CELLS = 1 << 18
 """Cells of small and medium values together, and of a convolution with medium ones."""
 _LARGE_DECIDE = 1.3
 """Of more than this, one over the noise, fewer cells do: large values decide."""
-_RARE = 1e-3
-"""About how many values of an epoch are above the small ones."""
+_RARE, _RARE_LIGHT, _LIGHT = 1e-3, 1e-8, 0.5
+"""About how many values of an epoch are above the small ones; the second where one over the noise
+is at most the third: then values are so small that tilts reach farther."""
 _LOG_FLOOR = -50.0
 """Ln of the probability that may be counted as a disclosure: 2e-22."""
-_LOG_OUTSIDE = -45.0
-"""Ln of what a convolution's window may leave out of the tilted law."""
+_LOG_OUTSIDE, _LOG_OUTSIDE_RARE = -45.0, -52.0
+"""Ln of what a convolution's window may leave out of the tilted law; of one that is not tilted."""
 _HALF_WIDTH = 4.5
 """Half the width of the stretch of sums that one tilt serves, in deviations."""
 _MORE = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
 """By how much more tilt, over the deviation, what is left may be shown to be negligible."""
+_BANDS, _LOG_BAND = (6, 3), 1.2
+"""Into how many bands medium values are cut where one is met, or two; ln of their least width."""
+_FEWER_CELLS = 8
+"""So many times fewer cells where two medium values or more are met: mostly one makes a delta."""
 _MOST_COUNTED = 12
 """Medium or large values of one epoch that are told apart; more count as a disclosure."""
 _COARSEST = 64
@@ -250,6 +257,8 @@ def _stretches(
 class _Epoch:
     """Makes the law of one epoch; `lower` by contractions, what is lost left out."""
 
+    bands: tuple[int, ...] = _BANDS
+
     def __init__(
         self,
         steps: int,
@@ -272,7 +281,7 @@ class _Epoch:
         self.typical = 1 + value.raised
         self.from_sum = -math.inf
         self.lost_with = self.lost_without = 0.0
-        self.rare = _RARE
+        self.rare: float = _RARE_LIGHT if value.sigma <= _LIGHT else _RARE
         self._prepare()
         self.begin = _COARSEST * math.floor(self.nearest / self.spacing / _COARSEST)
 
@@ -417,30 +426,53 @@ class _Epoch:
                 self._add(0.0, made, low, high)
 
     def _mediums(self, level: int, last: int) -> None:
-        """One medium value, two, ...: each case with a rounding of its own."""
+        """One medium value, two, ...: each case with a rounding of its own.
+
+        Where few are met, also by how large each is: beside the usual medium value a rare one
+        would be less than the rounding of the transform, and no tilt lifts it.
+        """
         mass, mean = self.value.cells(self.spacing * np.array([level, last]))
         for count in range(1, self.steps + 1):
-            ways, rare = self._ways(count, math.log(mass[0]), math.log(mean[0]))
+            _, rare = self._ways(count, math.log(mass[0]), math.log(mean[0]))
             if rare:
                 return
-            size = count * (last - self.begin) + 20 * self.deviation / self.spacing
-            coarser = min(1 << max(0, math.ceil(math.log2(size / self.cells))), _COARSEST)
-            pairs = [(self._grid(level, last, coarser), count)]
-            if count < self.steps:
-                pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
-            rough = _rough(pairs)
-            start, saddle, lowest = self.from_sum, rough.untilted, math.inf
-            if start > -math.inf:
-                saddle, lowest = rough.saddle_for(start), start
-            made = Composed(pairs, rough, saddle, lowest, _MOST, _LOG_OUTSIDE)
-            self._add(ways, made, start, math.inf)
-            self._lose_outside(ways, pairs, made, rough.untilted.deviation)
+            bands = self._bands(level, last, count)
+            for chosen in itertools.combinations_with_replacement(bands, count):
+                self._of_bands(level, sorted(Counter(chosen).items()))
+
+    def _bands(self, level: int, last: int, count: int) -> list[tuple[int, int]]:
+        """Stretches of medium values that are told apart where so many are met."""
+        most = self.bands[count - 1] if count <= len(self.bands) else 1
+        many = min(most, max(1, math.ceil(math.log(last / level) / _LOG_BAND)))
+        inner = level * (last / level) ** (np.arange(1, many) / many)
+        edges = [level, *(_COARSEST * np.round(inner / _COARSEST)).astype(int).tolist(), last]
+        return [(low, high) for low, high in itertools.pairwise(edges) if low < high]
+
+    def _of_bands(self, level: int, bands: Sequence[tuple[tuple[int, int], int]]) -> None:
+        """Sums with so many values of each of these bands, and the others small."""
+        count = sum(many for _, many in bands)
+        ways = _log_ways(self.steps, count) + math.lgamma(count + 1)
+        ways -= sum(math.lgamma(many + 1) for _, many in bands)
+        size = sum(many * (high - self.begin) for (_, high), many in bands)
+        size += math.ceil(20 * self.deviation / self.spacing)
+        cells = self.cells if count == 1 or not self.bands else self.cells // _FEWER_CELLS
+        coarser = min(1 << max(0, math.ceil(math.log2(size / cells))), _COARSEST)
+        pairs = [(self._grid(*ends, coarser), many) for ends, many in bands]
+        if count < self.steps:
+            pairs.append((self._grid(self.begin, level, coarser), self.steps - count))
+        rough = _rough(pairs)
+        start, saddle, lowest = self.from_sum, rough.untilted, math.inf
+        if start > -math.inf:
+            saddle, lowest = rough.saddle_for(start), start
+        made = Composed(pairs, rough, saddle, lowest, _MOST, _LOG_OUTSIDE_RARE)
+        self._add(ways, made, start, math.inf)
+        self._lose_outside(ways, pairs, made, rough.untilted.deviation)
 
     def _larges(self, last: int) -> None:
         """Values beyond the grid: beside them the sum of the others needs few points."""
         edge = self.spacing * last
         self._lose_above(self.farthest)
-        points = np.geomspace(edge, self.farthest, _LARGE_POINTS)
+        points = np.geomspace(edge, self.farthest, int(_LARGE_POINTS * math.sqrt(self.finer)))
         mass, mean = self.value.cells(points)
         if self.lower:
             points, large = mean / np.maximum(mass, 1e-300), mass
@@ -458,7 +490,7 @@ class _Epoch:
             if count < self.steps:
                 pairs = [(self._grid(self.begin, last, _COARSEST), self.steps - count)]
                 rough = _rough(pairs)
-                made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE)
+                made = Composed(pairs, rough, rough.untilted, math.inf, _MOST, _LOG_OUTSIDE_RARE)
                 sums, masses, wrong = made.masses(-math.inf, math.inf)
                 masses = np.clip(masses - wrong if self.lower else masses + wrong, 0.0, 1.0)
                 self._lose_outside(ways + count * each, pairs, made, rough.untilted.deviation)
@@ -485,6 +517,8 @@ class _Epoch:
 
 class _Gain(_Epoch):
     """E(sum - kink)_+: the delta of one epoch in which a record is replaced, at one epsilon."""
+
+    bands = ()  # a medium value is so rare there that its rounding is negligible
 
     def _prepare(self) -> None:
         self.from_sum, self.gain = self.steps * self.value.raised, 0.0

@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from sordino.accounting import renyi
+from sordino.accounting import gaussian, renyi
 from sordino.accounting.pld.aim import LOG_FARTHEST, Components, Rough, Saddle, TooLarge
 from sordino.accounting.pld.convolution import (
     LOG_DOUBTED,
@@ -500,7 +500,8 @@ class DeltaCurve:
     def log_delta(self, epsilon: float) -> float:
         """Ln of delta at epsilon >= 0."""
         if epsilon not in self._deltas:
-            self._deltas[epsilon] = self._log_delta(epsilon)
+            known = self._log_delta_as_known(epsilon)
+            self._deltas[epsilon] = min(known, self._log_delta(epsilon))
         return self._deltas[epsilon]
 
     def _log_delta(self, epsilon: float) -> float:
@@ -543,7 +544,9 @@ class DeltaCurve:
     def epsilon(self, log_delta: float) -> float:
         """Least epsilon >= 0 with delta at most exp(log_delta), rounded up."""
         if log_delta not in self._epsilons:
-            self._epsilons[log_delta] = self._epsilon(log_delta)
+            mu, moved = self._as_known
+            known = moved + _gaussian_epsilon(mu, log_delta)
+            self._epsilons[log_delta] = min(known, self._epsilon(log_delta))
         return self._epsilons[log_delta]
 
     def _epsilon(self, log_delta: float) -> float:
@@ -625,7 +628,12 @@ class DeltaCurve:
         return renyi.log_delta(orders, self.renyi(orders), epsilon)
 
     def fallback(self, epsilon: float) -> str | None:
-        """Why the moments accountant answered at `epsilon`; None if it did not."""
+        """Why something looser answered at `epsilon`, and what; None if it did not."""
+        if self._log_delta_as_known(epsilon) < self._log_delta(epsilon):
+            return (
+                "fallback: what was drawn is taken for known, because of losses of an epoch that "
+                "are too rare to be told apart"
+            )
         if not self._components or self._is_one_step or epsilon >= self._workshop.largest_finite:
             return None
         piece = self._piece(*self._stretch(epsilon))
@@ -634,6 +642,8 @@ class DeltaCurve:
             reason = f"{piece}"
         elif piece.is_sound(epsilon):
             return None
+        elif piece.bound(epsilon)[0] <= self._moments(epsilon):
+            return f"fallback: a bound on what is lost was added to delta, because of {reason}"
         return f"fallback: the moments accountant answered, because of {reason}"
 
     # ------------------------------------------------------------------ what is known of the losses
@@ -645,6 +655,29 @@ class DeltaCurve:
         """Ln of the probability that some step discloses outright."""
         logs = [(n, loss.log_delta(_MOST_EPSILON, self._direction)) for loss, n in self._components]
         return log_any([(n, math.exp(log)) for n, log in logs])
+
+    @functools.cached_property
+    def _as_known(self) -> tuple[float, float]:
+        """Gaussian DP whatever was drawn, and by how much pure DP of others moves its epsilon.
+
+        Only where rare losses are counted as disclosures, and smaller deltas have no other bound;
+        else it is infinite. With q' >= e^-a p' of the others (p p' - e^b q q')_+ is at most
+        p' (p - e^(b - a) q)_+.
+        """
+        squares, moved = [0.0], 0.0
+        for loss, count in self._components:
+            if (mu := loss.most_mu) < math.inf:
+                squares.append(count * mu**2)
+            else:
+                moved += count * loss.largest(self._direction) * (1 + 1e-14)
+        mu = math.sqrt(math.fsum(squares)) * (1 + 1e-14)
+        if mu == 0 or moved == math.inf or self._log_told() == -math.inf:
+            return math.inf, 0.0
+        return mu, moved
+
+    def _log_delta_as_known(self, epsilon: float) -> float:
+        mu, moved = self._as_known
+        return gaussian.log_delta(epsilon - moved, mu)
 
     @functools.cached_property
     def _log_apart(self) -> float:
@@ -771,6 +804,14 @@ class _LowerCurve(DeltaCurve):
                 break
             high = start
         return 0.0
+
+
+def _gaussian_epsilon(mu: float, log_delta: float) -> float:
+    """Least epsilon >= 0 of Gaussian DP; also of a delta that is no float."""
+    if math.isinf(mu) or log_delta == -math.inf:
+        return math.inf
+    most = mu * mu / 2 + mu * math.sqrt(max(-2 * log_delta, 0.0))
+    return gaussian.least(lambda e: gaussian.log_delta(e, mu) <= log_delta, 0.0, most)
 
 
 def _log_pinsker(divergence: float) -> float:

@@ -31,7 +31,14 @@ class Sums:
     products: Floats
 
     @classmethod
-    def of(cls, X: Array, targets: Array, norm: float | None = None, rows: int = 1) -> Sums:
+    def of(
+        cls,
+        X: Array,
+        targets: Array,
+        norm: float | None = None,
+        rows: int = 1,
+        weights: Floats | None = None,
+    ) -> Sums:
         """Over all rows, a block at a time.
 
         With a `norm`, entries are cut toward 0 to multiples of a public power of two, so small that
@@ -46,6 +53,9 @@ class Sums:
             Public bound on rows and on targets; None leaves them as they are.
         rows
             A public number near that of the rows.
+        weights
+            In [0, 1]: of a record that counts v, row and target are those times sqrt(v), no longer
+            than they were.
         """
         columns = X.shape[1]
         squares, products = np.zeros((columns, columns)), np.zeros(columns)
@@ -53,6 +63,9 @@ class Sums:
         for start in range(0, len(X), BLOCK):
             block = X[start : start + BLOCK].astype(np.float64)
             part = targets[start : start + BLOCK].astype(np.float64)
+            if weights is not None:
+                root = np.sqrt(weights[start : start + BLOCK])
+                block, part = block * root[:, None], part * root
             if step is not None:
                 block, part = np.trunc(block / step), np.trunc(part / step)
             squares += block.T @ block
@@ -128,11 +141,12 @@ class NoisyStatistics(Method):
         if not plan.sigma > 0:
             return solve_exactly(records, plan.l2)
         scaled = targets * task.norm
-        sums = Sums.of(records.X, scaled, task.norm, task.rows).noisy(draws.released, plan.sigma)
+        of = records.X, scaled, task.norm, task.rows, records.weights
+        sums = Sums.of(*of).noisy(draws.released, plan.sigma)
         return sums.solve(plan.l2 * task.rows)[None] / task.norm
 
 
 def solve_exactly(records: FitRecords, l2: float) -> Floats:
     """The least squares of the records, without noise: [1, column]."""
-    sums = Sums.of(records.X, records.labels(0))
+    sums = Sums.of(records.X, records.labels(0), weights=records.weights)
     return sums.solve(l2 * len(records.X))[None]

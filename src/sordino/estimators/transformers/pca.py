@@ -19,6 +19,9 @@ from sordino.proofs.prepared import MEAN, MOMENTS
 from sordino.proofs.settings import NONE, PRIVATE, PUBLIC
 from sordino.types import Array, Floats
 
+_SMALLEST = 1e-6
+"""Mean square that counts as none, of a squared norm: where no noise says more."""
+
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: ignore[misc]
     """Project rows on directions of the most variance that are safe to publish.
@@ -40,6 +43,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
     center
         "private" (a noisy mean, for 15 % of the squared budget), "none", or PUBLIC numbers, one a
         column, in the units of the rows. Rows around it are scaled down to `data_norm` again.
+    whiten
+        Whether components are divided by the root of their mean squares: then all count alike.
+        None is divided by less than what the noise hides.
     max_rows_per_person, public_rows, random_state
         As in `PrivateLogisticRegression`.
 
@@ -67,9 +73,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
 
     n_components: int
     center: Any
+    whiten: bool
     components_: Floats
     explained_variance_: Floats
     mean_: Floats
+    _lengths: Floats | None
 
     def __init__(
         self,
@@ -81,6 +89,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
         bounds: Any = None,
         center: Any = "private",
         data_norm: float | str = "auto",
+        whiten: bool = False,
         max_rows_per_person: int = 1,
         public_rows: int | None = None,
         random_state: Any = None,
@@ -90,6 +99,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
     def _check_promise(self) -> None:
         super()._check_promise()
         checks.whole("n_components", self.n_components, at_least=1)
+        checks.flag("whiten", self.whiten)
         self._how()
 
     def _how(self) -> str:
@@ -120,9 +130,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
         order = np.argsort(values)[::-1][: int(self.n_components)]
         components = vectors[:, order].T
         largest = components[np.arange(len(order)), np.abs(components).argmax(axis=1)]
+        variance = np.maximum(values[order], 0.0) / plan.rows
+        hidden = records.sigma(MOMENTS) * math.sqrt(len(center)) / plan.rows
+        smallest = max(hidden, _SMALLEST * plan.asked.norm**2)
         return {
             "components_": components * np.where(largest < 0, -1.0, 1.0)[:, None],
-            "explained_variance_": np.maximum(values[order], 0.0) / plan.rows,
+            "explained_variance_": variance,
+            "_lengths": np.sqrt(np.maximum(variance, smallest)) if self.whiten else None,
             "mean_": coordinates.from_place(center),
             "_coordinates": replace(coordinates, center=center, scale=np.ones_like(center)),
         }
@@ -132,7 +146,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, PrivateTransformer):  # type: 
         return len(self.components_)
 
     def _of(self, X: Array) -> Array:
-        return np.asarray(super()._of(X) @ self.components_.T)
+        along = super()._of(X) @ self.components_.T
+        return np.asarray(along if self._lengths is None else along / self._lengths)
 
 
 def second_moments(rows: Array, center: Floats, norm: float, count: int) -> Floats:

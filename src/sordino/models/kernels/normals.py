@@ -13,7 +13,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.extending import intrinsic
 
 from sordino.models.kernels.compile import FAST, compiled
 from sordino.types import Array
@@ -63,23 +62,10 @@ def add_normals(words: Array, values: Array, scale: float) -> bool:
     return finite
 
 
-def _square_root(context: Any, x: numba.types.Type) -> Any:
-    """The processor's square root; Numba's own is the C library's, a call that sets errno."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        root = builder.module.declare_intrinsic("llvm.sqrt", [arguments[0].type])
-        return builder.call(root, arguments)
-
-    return x(x), build
-
-
-_root: Any = intrinsic(_square_root)
-
-
 @numba.njit(fastmath=FAST, inline="always")
 def _box_muller(radius: Any, angle: Any) -> Any:
     """Two independent N(0, 1/4)."""
-    length = _root(minus_half_log(radius))
+    length = math.sqrt(minus_half_log(radius))
     cosine, sine = cosine_and_sine(angle)
     return length * cosine, length * sine
 
