@@ -94,7 +94,7 @@ def by_default() -> Iterator[Entry]:
             yield entry
 
 
-@pytest.mark.parametrize("entry", by_default(), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", list(by_default()), ids=lambda entry: entry.name)
 def test_clipped_sums_are_those_of_the_loop(entry: Entry) -> None:
     if blamed := REFUSED_THOUGH_RIGHT.get(entry.name):
         assert entry.may_refuse
