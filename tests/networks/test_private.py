@@ -204,8 +204,9 @@ def test_a_small_network_on_a_crafted_pair(sampling):
     y[0] = 1
 
     def losses(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-        # A record of zeros is one that is zeroed out.
-        return entropy(module, x, y) * 8 * (x.abs().sum(1) > 0)
+        # A record of zeros is one that is zeroed out; the others are no longer than need be.
+        size = x.abs().sum(1)
+        return entropy(module, x, y) * torch.where(size > 10, 50.0, 0.05) * (size > 0)
 
     module = network(torch.float64)
     start = {name: each.clone() for name, each in module.state_dict().items()}
@@ -241,8 +242,9 @@ def test_a_small_network_on_a_crafted_pair(sampling):
                 mixed = special.logsumexp(each) - math.log(STEPS)
             scores.append(float(mixed))
     assert len(scores) == runs
-    found = observed(np.array(scores))
-    assert 0.15 * claimed(trainer) < found <= claimed(trainer)
+    seen = np.array(scores)
+    assert observed(seen) <= claimed(trainer)
+    assert observed(seen, 0.95) > 0.15 * claimed(trainer)  # it sees something
 
 
 # (c) Broken twins are caught
