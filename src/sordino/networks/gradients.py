@@ -53,13 +53,24 @@ class Task:
         found = self.losses(self.module, *batch)
         many = len(batch[0])
         if not isinstance(found, Tensor) or tuple(found.shape) != (many,):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise NotOneEach(f"{shape} for {many} examples")
+            raise NotOneEach(found, many)
         return found
 
 
 class NotOneEach(Exception):
     """What `losses` returned is not one loss for each example; the text says what it is."""
+
+    def __init__(self, found: object, many: int) -> None:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else None
+        told = type(found).__name__ if shape is None else f"shape {shape}"
+        super().__init__(f"{told} for {many} examples")
+        self.hint = "Return a tensor of one loss an example, of shape (n,)."
+        if shape == ():
+            self.hint = "Return one loss an example: pass reduction='none', and take no mean."
+        elif shape == (many, 1):
+            self.hint = "Return shape (n,): squeeze(1) what the module gives, or the losses."
+        elif shape is not None and shape[:1] == (many,):
+            self.hint = "Take the mean of each example's own: losses.flatten(1).mean(1)."
 
 
 class Changed(Exception):
