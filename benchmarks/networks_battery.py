@@ -33,13 +33,11 @@ from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "networks"))
 
-from oracle import Gradients, clipped_sum, norms, single_gradients, trained, unchanged
+import judge
+from oracle import Gradients, norms, single_gradients, trained
 from zoo import SEPARATE, ZOO, Entry
 
 from sordino.errors import InvalidArgument
-from sordino.networks.clipping import KINDS, Clipping
-from sordino.networks.still import Still
-from sordino.networks.trial import choose
 
 N = 5
 DRAWS = 5
@@ -95,7 +93,7 @@ def ours_in(dtype: torch.dtype, entry: Entry) -> Verdict:
     engines = set()
     try:
         for seed in range(DRAWS):
-            found, why = ours_compared(dtype, entry, seed)
+            found, why = judge.judged(entry, dtype, seed, (N,))
             if why:
                 return Verdict("wrong", why)
             engines.add(found)
@@ -107,32 +105,6 @@ def ours_in(dtype: torch.dtype, entry: Entry) -> Verdict:
     if entry.refused and not mixes_no_more:
         return Verdict("wrong", f"accepted, though: {entry.refused}")
     return Verdict("right", " or ".join(sorted(engines)))
-
-
-def ours_compared(dtype: torch.dtype, entry: Entry, seed: int) -> tuple[str, str]:
-    """Return the engine, and what is wrong with one draw."""
-    model, still = entry.module(dtype, seed), Still()
-
-    def losses(module: nn.Module, *batch: Tensor) -> Tensor:
-        still.begin(batch)  # all passes draw the same, for examples alone, too
-        return entry.losses(module, *batch)
-
-    tried = choose(model, losses, entry.batch(8, dtype, seed + 1000))
-    batch = entry.batch(N, dtype, seed, beyond=True)
-    with still:
-        single = single_gradients(model, losses, batch)
-    length = float(norms(single).median()) or 1.0
-    tolerance = COARSE if dtype is torch.float32 else entry.tolerance
-    for kind in KINDS:
-        with unchanged(model), still:
-            found = tried.engine.clipped(
-                tuple(each.clone() for each in batch), Clipping(kind, length)
-            )
-        for name, wanted in clipped_sum(single, kind, length).items():
-            off = float((wanted - found[name]).abs().max()) if wanted.numel() else 0.0
-            if not off <= tolerance * max(1.0, float(wanted.abs().max())):
-                return tried.engine.name, f"{kind}: {name} is off by {off:.1g} at {length:.1g}"
-    return tried.engine.name, ""
 
 
 # --- Opacus

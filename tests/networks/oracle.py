@@ -53,9 +53,8 @@ def trained(module: nn.Module) -> dict[str, Tensor]:
 
 def norms(single: Gradients) -> Tensor:
     """Return the Euclidean norm of each example's gradient over all parameters."""
-    return (
-        torch.stack([(each.abs() ** 2).flatten(1).sum(1) for each in single.values()]).sum(0).sqrt()
-    )
+    rows = [each.abs().reshape(len(each), -1) for each in single.values()]  # numbers, too
+    return torch.stack([(each**2).sum(1) for each in rows]).sum(0).sqrt()
 
 
 def clipped_sum(single: Gradients, kind: Clipping, max_norm: float) -> Gradients:

@@ -71,6 +71,7 @@ class Checkpoint:
         batches: Batches,
     ) -> None:
         self.directory, self.every = directory, every
+        self._kept: int | None = None
         self._module, self._parts, self._noise = module, dict(parts), noise
         self._plan = json.loads(json.dumps(asdict(plan), default=str))
         for name, each in module.state_dict().items():
@@ -92,13 +93,14 @@ class Checkpoint:
         """The file."""
         return self.directory / FILE
 
-    def after(self, step: int, steps: int, batches: Batches) -> None:
-        """Keep the state, if it is time or the training is done."""
-        if step % self.every and step != steps:
+    def keep(self, step: int, steps: int, batches: Batches) -> None:
+        """Keep the state, if it is time or the training begins or is done; each step's once."""
+        if step == self._kept or (step % self.every and step != steps):
             return
         content = self._content(step, batches)
         with _files.explained("checkpoint", self.path, "written"):
             _files.write(self.path, content)
+        self._kept = step
 
     def _content(self, step: int, batches: Batches) -> bytes:
         tensors: dict[str, Tensor] = {}
@@ -155,6 +157,7 @@ class Checkpoint:
         except Exception as error:
             raise self._damaged(error) from None
         self._put_back(module, parts)
+        self._kept = step
         return step, replace(batches, key=key, _drawn={})
 
     def _put_back(self, module: Mapping[str, Tensor], parts: Mapping[str, Any]) -> None:

@@ -8,7 +8,8 @@ Which of them serves a module is found by trying (`trial.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,17 +37,27 @@ class Task:
         As the user has them.
     parameters
         By name, in the module's order; a parameter that the module holds twice has one name.
+    moving
+        Buffers that a pass changes, though not with the data. If they moved with every pass, they
+        would tell how many passes a batch took, and an example would change what others meet.
     """
 
     module: nn.Module
     losses: Losses
     parameters: Mapping[str, nn.Parameter]
+    moving: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: nn.Module, losses: Losses) -> Task:
+    def of(cls, module: nn.Module, losses: Losses, moving: tuple[str, ...] = ()) -> Task:
         """Of all parameters that require a gradient."""
         trained = {name: each for name, each in module.named_parameters() if each.requires_grad}
-        return cls(module, losses, trained)
+        return cls(module, losses, trained, moving)
+
+    @contextmanager
+    def unmoved(self) -> Iterator[None]:
+        """Put the buffers back: the same tensors, with the values that they had."""
+        with kept(self.module, self.moving) if self.moving else nullcontext():
+            yield
 
     def loss(self, batch: Batch) -> Tensor:
         """One loss for each example."""
@@ -54,7 +65,32 @@ class Task:
         many = len(batch[0])
         if not isinstance(found, Tensor) or tuple(found.shape) != (many,):
             raise NotOneEach(found, many)
+        if not found.is_floating_point():
+            raise NotOneEach(found, many)
         return found
+
+
+@contextmanager
+def kept(module: nn.Module, names: Iterable[str]) -> Iterator[None]:
+    """Put buffers back: the same tensors with the values that they had; those made are removed."""
+    held = []
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        buffers = module.get_submodule(owner)._buffers
+        buffer = buffers.get(last)
+        value = None if buffer is None else buffer.detach().clone()
+        held.append((buffers, last, last in buffers, buffer, value))
+    try:
+        yield
+    finally:
+        for buffers, last, was, buffer, value in held:
+            if not was:
+                buffers.pop(last, None)
+                continue
+            if buffer is not None and value is not None:
+                with torch.no_grad():
+                    buffer.copy_(value)
+            buffers[last] = buffer
 
 
 class NotOneEach(Exception):
@@ -63,7 +99,10 @@ class NotOneEach(Exception):
     def __init__(self, found: object, many: int) -> None:
         shape = tuple(found.shape) if isinstance(found, Tensor) else None
         told = type(found).__name__ if shape is None else f"shape {shape}"
-        super().__init__(f"{told} for {many} examples")
+        told = f"{told} for {many} examples"
+        if isinstance(found, Tensor) and shape == (many,):
+            told = f"numbers of type {found.dtype}"
+        super().__init__(told)
         self.hint = "Return a tensor of one loss an example, of shape (n,)."
         if shape == ():
             self.hint = "Return one loss an example: pass reduction='none', and take no mean."
@@ -181,7 +220,8 @@ class OnePass(Engine):
 
     def _uses(self, batch: Batch) -> Uses:
         examples = len(batch[0])
-        calls = captured(self.task, batch)
+        with self.task.unmoved():
+            calls = captured(self.task, batch)
         if [signature(call) for call in calls] != [kind for kind, _ in self.layouts]:
             raise Changed("the parameters were used in another order")
         found: Uses = {name: [] for name in self.task.parameters}
@@ -302,7 +342,7 @@ class Mapped(_Separate):
 
 
 class OneByOne(_Separate):
-    """One example after the other, each alone in its batch."""
+    """One example after the other, each alone in its batch, and all with the same buffers."""
 
     name = "one by one"
 
@@ -314,7 +354,7 @@ class OneByOne(_Separate):
             for name, each in self.task.parameters.items()
         }
         for place in range(len(batch[0])):
-            with torch.enable_grad():
+            with self.task.unmoved(), torch.enable_grad():
                 loss = self.task.loss(tuple(each[place : place + 1] for each in batch))
                 if not loss.requires_grad:
                     continue

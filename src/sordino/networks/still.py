@@ -3,15 +3,19 @@
 Functions that are known to draw for every number or channel on its own (dropout) do nothing. What
 else is drawn is the same for every example, so that an example alone gives what it gives in a batch
 unless the module lets examples meet. Whether values of the inputs, or what was made of them, leave
-tensors for Python (`if x.mean() > 0`) is noted: then the module's course may depend on them.
+tensors for Python (`if x.mean() > 0`) is noted: then the module's course may depend on them. So is
+a value that is read behind a draw (`if torch.rand(()) < 0.5: mix`), and any use of the generators of
+Python and NumPy: a trial meets few of the courses that chance takes.
 """
 
 from __future__ import annotations
 
+import random
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -44,11 +48,22 @@ _DRAWS = (
     *(*_UNIFORM, *_EXPONENTIAL, *_NORMAL, *_NORMAL_OF, *_BERNOULLI, *_WHOLE, *_CHOICES, *_OTHERS),
     functional.gumbel_softmax,
 )
+_NARROW = (torch.float32, torch.float16, torch.bfloat16, torch.complex64)
 _READS = (
     *(Tensor.__bool__, Tensor.__float__, Tensor.__int__, Tensor.__index__, Tensor.item),
     *(Tensor.__complex__, Tensor.__contains__, Tensor.__array__, Tensor.__dlpack__),
     *(Tensor.tolist, Tensor.numpy, torch.is_nonzero, torch.equal, torch.allclose),
-    *(Tensor.is_nonzero, Tensor.equal, Tensor.allclose),
+    *(Tensor.is_nonzero, Tensor.equal, Tensor.allclose, Tensor.__repr__, Tensor.__format__),
+)
+_SELECTS = (
+    *(torch.nonzero, Tensor.nonzero, torch.argwhere, Tensor.argwhere, Tensor.__getitem__),
+    *(torch.masked_select, Tensor.masked_select, torch.unique, Tensor.unique),
+    *(torch.unique_consecutive, Tensor.unique_consecutive),
+)
+"""What may have as many rows as the values of its inputs say."""
+_SIZES = (
+    *(Tensor.shape.__get__, Tensor.size, Tensor.__len__, Tensor.__iter__, Tensor.unbind),  # type: ignore[attr-defined]
+    *(Tensor.numel, Tensor.nelement, torch.numel, torch.unbind),
 )
 
 
@@ -58,19 +73,38 @@ class Still(TorchFunctionMode):
     Attributes
     ----------
     reads
-        Whether Python saw a value that depends on the inputs.
+        Whether Python saw a value that depends on the inputs, or on chance.
+    narrows
+        Whether anything was computed of them in less than float64.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.reads = False
+        self.narrows = False
+        self.turn = 0
         self._drawn = 0
+        self._state = torch.get_rng_state()
+        self._elsewhere = _elsewhere()
         self._of_inputs: dict[int, Any] = {}
+        self._selected: dict[int, Any] = {}
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything was drawn in this pass."""
+        return self._drawn > 0 or not torch.equal(self._state, torch.get_rng_state())
+
+    def end(self) -> None:
+        """The pass is over."""
+        self.reads = self.reads or self._elsewhere != _elsewhere()
 
     def begin(self, batch: Sequence[Tensor]) -> None:
         """A pass begins: it draws what every pass draws, and whatever is made of these is noted."""
         self._drawn = 0
+        self._state = torch.get_rng_state()
+        self._elsewhere = _elsewhere()
         self._of_inputs.clear()
+        self._selected.clear()
         for each in batch:
             self._note(each)
 
@@ -78,19 +112,26 @@ class Still(TorchFunctionMode):
         self._of_inputs[id(tensor)] = weakref.ref(tensor)
 
     def _depends(self, tensor: Tensor) -> bool:
-        known = self._of_inputs.get(id(tensor))
-        return known is not None and known() is tensor
+        return _known(self._of_inputs, tensor)
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         depends = any(self._depends(each) for each in tensors_in((args, kwargs)))
+        if func in _READS and self.draws:
+            self.reads = True
+        if func in _SIZES and args and _known(self._selected, args[0]):
+            self.reads = True
         result = self._done(func, args, kwargs)
+        if func in _SELECTS and _selects(func, args, depends):
+            for each in tensors_in((result,)):
+                self._selected[id(each)] = weakref.ref(each)
         if depends:
             self.reads = self.reads or func in _READS
             for each in tensors_in((result,)):
                 self._note(each)
+                self.narrows = self.narrows or each.dtype in _NARROW
         return result
 
     def _done(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -112,6 +153,10 @@ class Still(TorchFunctionMode):
             return self._draw(func, args, kwargs)
         return func(*args, **kwargs)
 
+    @property
+    def _seed(self) -> int:
+        return self._drawn + 10_000 * self.turn
+
     def _draw(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self._drawn += 1
         if func in _OTHERS:
@@ -122,7 +167,7 @@ class Still(TorchFunctionMode):
             return self._gumbel_softmax(*args, **kwargs)
         if func in _WHOLE:
             with torch.random.fork_rng():
-                torch.manual_seed(self._drawn)
+                torch.manual_seed(self._seed)
                 return _same_along_the_first(func(*args, **kwargs))
         drawn = func(*args, **kwargs)
         values = self._like(drawn, normal=func in (*_NORMAL, *_NORMAL_OF))
@@ -143,7 +188,7 @@ class Still(TorchFunctionMode):
 
     def _like(self, drawn: Tensor, *, normal: bool = False) -> Tensor:
         """Numbers that are the same along the first axis, whether that is of examples or not."""
-        generator = torch.Generator().manual_seed(self._drawn)
+        generator = torch.Generator().manual_seed(self._seed)
         draw = torch.randn if normal else torch.rand
         values = draw(drawn.shape[1:], generator=generator)
         values = values.to(drawn.device, drawn.dtype if drawn.is_floating_point() else None)
@@ -170,6 +215,24 @@ class Still(TorchFunctionMode):
             return soft
         one = torch.zeros_like(soft).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
         return one - soft.detach() + soft
+
+
+def _known(noted: dict[int, Any], tensor: Any) -> bool:
+    found = noted.get(id(tensor))
+    return found is not None and found() is tensor
+
+
+def _selects(func: Any, args: Sequence[Any], depends: bool) -> bool:
+    """Whether how much is selected depends on values: an index may be a mask."""
+    if func is not Tensor.__getitem__:
+        return depends
+    return any(each.dtype in (torch.bool, torch.uint8) for each in tensors_in(args[1:]))
+
+
+def _elsewhere() -> tuple[Any, ...]:
+    """How far the generators of Python and NumPy are."""
+    _, keys, *place = np.random.get_state()
+    return random.getstate(), np.asarray(keys).tobytes(), tuple(place)
 
 
 def _same_along_the_first(drawn: Tensor) -> Tensor:

@@ -109,7 +109,8 @@ class PrivateTrainer:
     random_state
         For experiments: batches and noise can be drawn again, and nothing is promised.
     checkpoint, checkpoint_every
-        A directory for an INTERNAL state after every so many steps. The same call goes on from it.
+        A directory for an INTERNAL state, kept at the start and then whenever the loop asks for a
+        batch after so many more steps. The same call goes on from it.
     also
         What else has a state to be kept there, such as {"scheduler": scheduler}.
 
@@ -209,9 +210,10 @@ class PrivateTrainer:
         if engine == "auto" and found.engine.name == "one by one":
             told = "Slow: gradients are made one example at a time"
             warnings.warn(f"{told} ({'; '.join(self.notes)}).", stacklevel=2)
-        self._task = Task.of(module, losses)
+        self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
-        self._records.check_range(module, losses, tried)
+        with self._task.unmoved():
+            self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
         self._dtype = dtype
         self._dtypes = [each.dtype for each in self._task.parameters.values()]
@@ -258,7 +260,12 @@ class PrivateTrainer:
             told = f"All {self.plan.steps} steps are done, and this loop does nothing"
             hint = "One loop over the trainer is the whole training: no loop over epochs around it."
             warnings.warn(f"{told}. {hint}", stacklevel=2)
-        while self.steps_done < self.plan.steps:
+        while True:
+            if self._checkpoint is not None:
+                # Here, not in `step`: a scheduler steps behind it, and its state belongs to this.
+                self._checkpoint.keep(self.steps_done, self.plan.steps, self._batches)
+            if self.steps_done >= self.plan.steps:
+                return
             now = self.steps_done
             yield LogicalBatch(now, self)
             if self.steps_done == now:
@@ -272,15 +279,15 @@ class PrivateTrainer:
                 "Pass what iterating over the trainer gives: it owns which records are in a step."
             )
             checks.fail("batch", f"[{type(batch).__name__}]", "to be of this trainer", hint)
-        if batch.step != self.steps_done:
-            what = f"to be that of step {self.steps_done}"
-            checks.fail("batch", batch.step, what, "Each batch is for one step; take the next.")
+        if batch.step != self.steps_done or batch.step >= self.plan.steps:
+            now, last = self.steps_done, self.plan.steps - 1
+            hint = "Each batch is for one step; take the next."
+            checks.fail("batch", batch.step, f"to be that of step {now}, and at most {last}", hint)
         if self._noise.repeatable:
             # By its step, so that an experiment that was killed goes on as if it had not been.
             self._stream = self._noise.stream("steps", batch.step)
         self.apply(self.batch_sum(batch.step))
-        if self._checkpoint is not None:
-            self._checkpoint.after(self.steps_done, self.plan.steps, self._batches)
+        self._move_buffers()
 
     def run(self, after: Callable[[int], None] | None = None) -> Guarantee | None:
         """All steps that are left; `after(step)` is called behind each, for a scheduler say."""
@@ -375,6 +382,12 @@ class PrivateTrainer:
                     each.grad = None  # nothing that is not of a noisy sum is applied
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def _move_buffers(self) -> None:
+        """Once a step, by a public input: passes would tell how many records a batch had."""
+        if self._task.moving:
+            with torch.no_grad(), torch.random.fork_rng():
+                self._task.loss(tuple(each.clone() for each in self._public))
 
     # What is proved
 

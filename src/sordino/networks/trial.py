@@ -10,12 +10,13 @@ example's loss must be the one that it has alone, and no buffer may change with 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -48,6 +49,14 @@ _LEAST = 4
 """Inputs that a trial needs: three in a batch, and one to put in another's place."""
 _LARGE = 10**6
 """Weights of a network from which on fewer examples are tried at once."""
+_MANY = 33
+"""Examples of one larger batch: some modules do something else with many."""
+_TURNS = 16
+"""How often a module that draws is tried, each time with other draws."""
+_SOME = slice(None, None, 5)
+"""Those of it that are looked at alone, too: of every size some."""
+_SIZES = (1.0, 1000.0, -1000.0, 1e-3)
+"""What the examples of that batch are multiplied by, one after the other."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
 _NORMS = (
@@ -96,27 +105,35 @@ def choose(module: nn.Module, losses: Losses, inputs: Batch, engine: str = "auto
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # batches of six are not worth waking others for
     try:
-        return _chosen(module, losses, inputs, engine)
+        with torch.enable_grad():  # and the mode is put back, whatever the module does to it
+            return _chosen(module, losses, inputs, engine)
     finally:
         torch.set_num_threads(threads)
 
 
 def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tried:
+    if any(each.layout != torch.strided for each in inputs):
+        checks.fail("examples", "[sparse]", "to be dense tensors")
+    if len({len(each) for each in inputs}) != 1:
+        checks.fail("examples", "[tensors]", "to have one length")
     if len(inputs[0]) < _LEAST:
         checks.fail("examples", f"[{len(inputs[0])}]", f"to be at least {_LEAST}")
     _check_kinds(module)
     task, batch, tolerance = _copied(module, losses, inputs)
     trial = _Trial(task, batch, tolerance)
     trial.check_losses()
+    trial.check_many()
     trial.check_state()
+    trial.check_others()
     trial.check_gradients()
-    notes: list[str] = []
+    notes = ["buffers move once a step, not with each pass"] if trial.task.moving else []
     for name in ENGINES[1:] if engine == "auto" else (engine,):
         found = trial.engine(name)
         reason = found if isinstance(found, str) else trial.differs(found)
         if reason is None:
             assert isinstance(found, Engine)
-            return Tried(_for(found, Task.of(module, losses)), tuple(notes), trial.memory())
+            task = Task.of(module, losses, trial.task.moving)
+            return Tried(_for(found, task), tuple(notes), trial.memory())
         notes.append(f"not {name}: {reason}")
     return trial.refuse("its gradients to be those of single examples", "; ".join(notes))
 
@@ -148,7 +165,11 @@ class _Trial:
         self._still = Still()
         self.task = Task(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
-        self.state = {name: each.detach().clone() for name, each in task.module.named_buffers()}
+        self.wide = 2 if tolerance == _DOUBLE else 1  # what it takes more than the module will
+        self.held = _buffers(task.module)
+        self.state = {
+            name: each.detach().clone() for name, each in self.held.items() if each is not None
+        }
         named = task.module.named_parameters()
         self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
@@ -165,22 +186,31 @@ class _Trial:
         def begun(module: nn.Module, *batch: Tensor) -> Tensor:
             own = tuple(each.clone() for each in batch)  # a module may change its inputs in place
             self._still.begin(own)
-            return losses(module, *own)
+            made = losses(module, *own)
+            self._still.end()
+            return made
 
         return begun
 
     def restore(self) -> None:
         """Buffers as they were, for every try."""
+        for name in _buffers(self.task.module):
+            owner, _, last = name.rpartition(".")
+            buffers = self.task.module.get_submodule(owner)._buffers
+            if name in self.held:
+                buffers[last] = self.held[name]
+            else:
+                del buffers[last]
         with torch.no_grad():
-            for name, buffer in self.task.module.named_buffers():
-                if name in self.state:
+            for name, buffer in self.held.items():
+                if buffer is not None:
                     buffer.copy_(self.state[name])
 
     def run(self, work: Callable[[], _Made]) -> _Made:
         """Do something with the module, without chance."""
         self.restore()
         with torch.random.fork_rng():
-            torch.manual_seed(0)
+            torch.manual_seed(self._still.turn)
             with self._still:
                 return work()
 
@@ -212,10 +242,14 @@ class _Trial:
                 tried = ", ".join(f"{_type(e)} {tuple(e.shape[1:])}" for e in self.inputs)
                 hint = (
                     "Mend the module, losses(module, *batch) or the data; or pass public "
-                    "examples=... if made-up inputs are not what the module takes."
+                    "examples=... if it needs other inputs."
                 )
-                what = f"to work on made-up records of {tried}, also on one ({_said(error)})"
-                checks.fail("module and losses", _named(self.task.module), what, hint)
+                what = (
+                    f"to work on made-up inputs of {tried}, also on a single one ({_said(error)})"
+                )
+                checks.fail("module", _named(self.task.module), what, hint)
+            if self._still.narrows:  # it computes in float32, whatever it is given
+                self.tolerance = _SINGLE
             if not torch.isfinite(together).all():
                 continue  # inputs of another size may overflow it
             finite = True
@@ -225,15 +259,47 @@ class _Trial:
                 self.blame(batch)
         if not finite:
             self.refuse("to have finite losses on made-up inputs", "Pass examples=... of its kind.")
+        if self._still.draws:
+            self.check_chance()
         self.depends = self._still.reads
+
+    def check_chance(self) -> None:
+        """The same for other draws: a module may mix by chance."""
+        for self._still.turn in range(1, _TURNS):
+            batch = self.batches[0]
+            together = self.losses(batch)
+            alone = torch.cat([self.losses(each) for each in _singles(batch)])
+            if torch.isfinite(together).all() and not _close(together, alone, self.tolerance):
+                self.blame(batch)
+        self._still.turn = 0
+
+    def check_many(self) -> None:
+        """The same of more examples and of very different sizes: what mixes may do so seldom."""
+        places = [place % len(self.inputs[0]) for place in range(_MANY)]
+        plain = self._taken(places)
+        for batch in (_unequal(plain), plain):
+            try:
+                together = self.losses(batch)[_SOME]
+                some = tuple(each[_SOME] for each in batch)
+                alone = torch.cat([self.losses(each) for each in _singles(some)])
+            except Exception as error:
+                if batch is not plain:  # inputs of another size may be beyond what it takes
+                    continue
+                self.refuse(f"to work on a batch of {_MANY}", f"It raised {_said(error)}.")
+            finite = torch.isfinite(alone)
+            if not _close(together[finite], alone[finite], self.tolerance):
+                self.blame(batch)
+            return
 
     def check_state(self) -> None:
         """Weights are not changed by a pass; buffers may be, but not with the data."""
+        self._check_attributes()
         found: list[dict[str, Tensor]] = []
         for batch in self.batches[:2] + self.batches[3:]:
             self.losses(batch)
             for name, weight in self.task.module.named_parameters():
-                if not torch.equal(weight, self.weights[name]):
+                same = weight is self.task.parameters.get(name, weight)
+                if not same or not _alike(weight, self.weights.get(name)):
                     owner = name.rpartition(".")[0]
                     part = self.task.module.get_submodule(owner)
                     what = "not to change its weights when it is called: noise would not cover that"
@@ -241,15 +307,62 @@ class _Trial:
             now = self.task.module.named_buffers()
             found.append({name: each.detach().clone() for name, each in now})
         self.restore()
+        moving = [name for name, each in found[0].items() if not _alike(each, self.state.get(name))]
+        self.task = replace(self.task, moving=tuple(moving))
         for other in found[1:]:
             for name, buffer in found[0].items():
-                if name not in other or not torch.equal(buffer, other[name]):
+                if not _alike(buffer, other.get(name)):
                     owner = name.rpartition(".")[0]
                     kind = _named(self.task.module.get_submodule(owner), owner)
                     what = (
                         f"to leave its buffer {name!r} alone: it would hold what was read of rows"
                     )
                     checks.fail("module", kind, what, _NORMS)
+
+    def _check_attributes(self) -> None:
+        """No attribute keeps what it was given: whoever gets the module would get that, too."""
+        held = []
+        for batch in self.batches[:2]:
+            self.losses(batch)
+            held.append(_attributes(self.task.module))
+        for (owner, name), values in held[1].items():
+            before = held[0].get((owner, name), [])
+            if len(values) == len(before) and all(map(_alike, values, before)):
+                continue
+            part = self.task.module.get_submodule(owner)
+            what = f"to keep nothing of its inputs, as its attribute {name!r} does"
+            _refuse_part(part, owner, what, "Return it, or delete it at the end of forward.")
+
+    def check_others(self) -> None:
+        """Nothing but the module's parameters gets a gradient: it would be neither clipped nor noisy."""
+        own = {id(each) for each in self.task.module.parameters()}
+        first, again = self._leaves(), self._leaves()
+        kept = {id(each) for each in first}  # what a pass makes for itself is another in the next
+        if others := [each for each in again if id(each) in kept and id(each) not in own]:
+            hint = "Use torch.no_grad() or requires_grad_(False); or make it a part of the module."
+            shape = ", ".join(str(size) for size in others[0].shape)
+            what = "to give no gradient to anything but the parameters of the module it is given"
+            checks.fail("losses", f"[a tensor ({shape}) that requires a gradient]", what, hint)
+
+    def _leaves(self) -> list[Tensor]:
+        """Tensors to which a backward pass would add gradients."""
+
+        def work() -> list[Tensor]:
+            with torch.enable_grad():
+                todo = [self.task.loss(self.batches[0]).grad_fn]
+            met: set[Any] = set()
+            found = []
+            while todo:
+                node = todo.pop()
+                if node is None or node in met:
+                    continue
+                met.add(node)
+                if isinstance(leaf := getattr(node, "variable", None), Tensor):
+                    found.append(leaf)
+                todo += [each for each, _ in node.next_functions]
+            return found
+
+        return self.run(work)
 
     def blame(self, batch: Batch) -> NoReturn:
         """Name the first part of the module whose output for an example depends on others."""
@@ -304,16 +417,22 @@ class _Trial:
     # Engines
 
     def check_gradients(self) -> None:
-        """Some gradient is not 0: else the losses are of another module."""
-        if not any(_largest(found) for found in map(self.reference, self.batches) if found):
+        """Some gradient is finite and not 0: else the losses are of another module."""
+        found = [_largest(each) for batch in self.batches if (each := self.reference(batch))]
+        if not found:
+            self.refuse("to have finite gradients on made-up inputs", "Make the loss smaller.")
+        if not max(found):
             hint = "Does losses(module, ...) use the module it is given, without detach()?"
             self.refuse("to have parameters whose gradient is not 0", hint)
 
     def reference(self, batch: Batch) -> dict[str, Tensor] | None:
         """Gradients of single examples by the loop; None where they are not finite."""
-        made = self.run(partial(OneByOne(self.task).single, batch))
-        finite = all(bool(torch.isfinite(each).all()) for each in made.values())
-        return made if finite else None
+        try:
+            made = self.run(partial(OneByOne(self.task).single, batch))
+        except Exception as error:
+            self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
+        squares = [each.square().sum() for each in made.values()]  # as norms need them
+        return made if all(bool(torch.isfinite(each)) for each in squares) else None
 
     def engine(self, name: str) -> Engine | str:
         """The engine of that name for the copy, or why there is none."""
@@ -394,9 +513,10 @@ class _Trial:
             kept: dict[int, int] = {}
 
             def pack(tensor: Tensor, kept: dict[int, int] = kept) -> Tensor:
+                # The tensor itself, kept by the node that made it, would keep both for ever.
                 storage = tensor.untyped_storage()
                 kept[storage.data_ptr()] = storage.nbytes()
-                return tensor
+                return tensor.detach()  # a pass may go back itself: gradients in the loss
 
             part = tuple(each[:size] for each in batch)
 
@@ -406,8 +526,7 @@ class _Trial:
 
             self.run(work)
             held.append(sum(kept.values()))
-        wide = 2 if self.tolerance == _DOUBLE else 1
-        return max(1, (held[1] - held[0]) // max(1, len(batch[0]) - 1) // wide)
+        return max(1, (held[1] - held[0]) // max(1, len(batch[0]) - 1) // self.wide)
 
 
 # Parts of it --------------------------------------------------------------------------------------
@@ -435,6 +554,9 @@ def _check_kinds(module: nn.Module) -> None:
                 what = "not to scale gradients by how often a word is in the batch"
                 _refuse_part(part, name, what, "Leave out scale_grad_by_freq.")
     for name, parameter in module.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            hint = "Remove it: change what the optimizer is given, which is clipped and has noise."
+            checks.fail("module", f"[{name}]", "to have no hook on its gradient", hint)
         if parameter.requires_grad and not parameter.is_floating_point():
             hint = "Train torch.view_as_real of it."
             checks.fail("module", f"[{name}]", "to have real numbers as parameters", hint)
@@ -445,6 +567,40 @@ def _check_kinds(module: nn.Module) -> None:
 
 def _refuse_part(part: nn.Module, name: str, what: str, hint: str) -> NoReturn:
     checks.fail("module", _named(part, name), what, hint)
+
+
+def _buffers(module: nn.Module) -> dict[str, Tensor | None]:
+    """All that are registered, also those that are None for now."""
+    return {
+        f"{owner}.{last}" if owner else last: buffer
+        for owner, part in module.named_modules()
+        for last, buffer in part._buffers.items()
+    }
+
+
+def _attributes(module: nn.Module) -> dict[tuple[str, str], list[Tensor]]:
+    """Numbers that parts hold in attributes which are no buffers and no parameters."""
+    known = nn.Module().__dict__.keys()
+    return {
+        (owner, name): [each.detach().clone() for each in _numbers_in(value)]
+        for owner, part in module.named_modules()
+        for name, value in vars(part).items()
+        if name not in known
+    }
+
+
+def _numbers_in(value: Any) -> Iterator[Tensor]:
+    yield from tensors_in((value,))
+    for each in value if isinstance(value, list | tuple) else (value,):
+        if isinstance(each, float | np.ndarray):
+            with suppress(TypeError):  # no numbers
+                yield torch.as_tensor(each)
+
+
+def _alike(one: Tensor, other: Tensor | None) -> bool:
+    if other is None or one.shape != other.shape:
+        return False
+    return torch.equal(one.nan_to_num(), other.nan_to_num())
 
 
 def _named(part: nn.Module, name: str = "") -> str:
@@ -458,7 +614,9 @@ def _type(tensor: Tensor) -> str:
 
 def _said(error: Exception) -> str:
     """What was raised on inputs that are public, so that it may be quoted."""
-    first = str(error).strip().partition("\n")[0]
+    first = ""
+    with suppress(Exception):  # an exception of the module's own may fail at its text, too
+        first = str(error).strip().partition("\n")[0]
     return (
         f"{type(error).__name__}: {printable(first, 120).rstrip('.')}"
         if first
@@ -477,6 +635,17 @@ def _orders(many: int, most: int) -> list[list[int]]:
 def _scaled(batch: Batch, factor: float) -> Batch:
     """The batch with numbers of another size or sign; labels stay."""
     return tuple(each * factor if each.is_floating_point() else each for each in batch)
+
+
+def _unequal(batch: Batch) -> Batch:
+    """The batch with examples of very different sizes; labels stay."""
+    factors = torch.tensor([_SIZES[place % len(_SIZES)] for place in range(len(batch[0]))])
+    return tuple(
+        each * factors.to(each).reshape(-1, *(1 for _ in each.shape[1:]))
+        if each.is_floating_point()
+        else each
+        for each in batch
+    )
 
 
 def _singles(batch: Batch) -> list[Batch]:
@@ -556,5 +725,5 @@ def _close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
     return bool(((found - wanted).abs() <= tolerance * max(largest, 1e-30)).all())
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+def _same(kept: Tensor) -> Tensor:
+    return kept

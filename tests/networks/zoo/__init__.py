@@ -25,9 +25,6 @@ from zoo.parts import ZOO, Entry
 __all__ = ["SEPARATE", "ZOO", "Entry", "named"]
 
 SEPARATE = {
-    # A branch that the batch decides is decided by each example where each is alone.
-    "branch-seldom": {"one by one"},
-    "branch-seldom-by-numpy": {"one by one"},
     # What mixes gradients finds one in the batch; a function without a rule is not mapped.
     "gradient-mixed-by-a-function": {"one by one"},
     "gradient-normalised-over-batch": {"one by one", "torch.func"},

@@ -323,6 +323,14 @@ add(
     may_refuse="what is drawn depends on the data",
 )
 add(
+    "scaled-seldom",
+    lambda: Net(lambda m, x: m.a(x / x.abs().amax().clamp(min=100)), a=nn.Linear(6, 3)),
+    *(cross_entropy, labelled(6)),
+    "The batch's largest value counts where it is above 100; Python sees no value.",
+    refused="mix",
+    beyond=labelled(6, scale=200.0),
+)
+add(
     "loss-weighs-its-tasks",
     lambda: Net(
         lambda m, x: {"class": m.one(m.body(x).relu()), "value": m.two(m.body(x).relu())},
