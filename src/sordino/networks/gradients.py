@@ -64,10 +64,9 @@ class Task:
         found = self.losses(self.module, *batch)
         many = len(batch[0])
         if not isinstance(found, Tensor) or tuple(found.shape) != (many,):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise NotOneEach(f"{shape} for {many} examples")
+            raise NotOneEach(found, many)
         if not found.is_floating_point():
-            raise NotOneEach(f"numbers of type {found.dtype}")
+            raise NotOneEach(found, many)
         return found
 
 
@@ -96,6 +95,21 @@ def kept(module: nn.Module, names: Iterable[str]) -> Iterator[None]:
 
 class NotOneEach(Exception):
     """What `losses` returned is not one loss for each example; the text says what it is."""
+
+    def __init__(self, found: object, many: int) -> None:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else None
+        told = type(found).__name__ if shape is None else f"shape {shape}"
+        told = f"{told} for {many} examples"
+        if isinstance(found, Tensor) and shape == (many,):
+            told = f"numbers of type {found.dtype}"
+        super().__init__(told)
+        self.hint = "Return a tensor of one loss an example, of shape (n,)."
+        if shape == ():
+            self.hint = "Return one loss an example: pass reduction='none', and take no mean."
+        elif shape == (many, 1):
+            self.hint = "Return shape (n,): squeeze(1) what the module gives, or the losses."
+        elif shape is not None and shape[:1] == (many,):
+            self.hint = "Take the mean of each example's own: losses.flatten(1).mean(1)."
 
 
 class Changed(Exception):

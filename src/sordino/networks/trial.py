@@ -59,7 +59,10 @@ _SIZES = (1.0, 1000.0, -1000.0, 1e-3)
 """What the examples of that batch are multiplied by, one after the other."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
-_NORMS = "Use GroupNorm, LayerNorm or RMSNorm; or freeze it: module.eval() before training."
+_NORMS = (
+    "Use GroupNorm, LayerNorm or RMSNorm; or, where its statistics are public, freeze it: "
+    ".eval() of this part before the trainer is made."
+)
 
 
 @dataclass(frozen=True)
@@ -230,13 +233,20 @@ class _Trial:
                 together = self.losses(batch)
                 alone = torch.cat([self.losses(each) for each in _singles(batch)])
             except NotOneEach as error:
-                hint = "Return one loss an example, in order: reduction='none', and no mean."
-                checks.fail("losses(module, *batch)", f"[{error}]", "to be one for each", hint)
+                checks.fail(
+                    "losses(module, *batch)", f"[{error}]", "to be one for each", error.hint
+                )
             except InvalidArgument:
                 raise
             except Exception as error:
-                hint = "Pass examples=... if it needs other inputs than made-up ones."
-                what = f"to work on made-up inputs, also on a single one ({_said(error)})"
+                tried = ", ".join(f"{_type(e)} {tuple(e.shape[1:])}" for e in self.inputs)
+                hint = (
+                    "Mend the module, losses(module, *batch) or the data; or pass public "
+                    "examples=... if it needs other inputs."
+                )
+                what = (
+                    f"to work on made-up inputs of {tried}, also on a single one ({_said(error)})"
+                )
                 checks.fail("module", _named(self.task.module), what, hint)
             if self._still.narrows:  # it computes in float32, whatever it is given
                 self.tolerance = _SINGLE
@@ -412,7 +422,7 @@ class _Trial:
         if not found:
             self.refuse("to have finite gradients on made-up inputs", "Make the loss smaller.")
         if not max(found):
-            hint = "Does losses(module, ...) use the module it is given?"
+            hint = "Does losses(module, ...) use the module it is given, without detach()?"
             self.refuse("to have parameters whose gradient is not 0", hint)
 
     def reference(self, batch: Batch) -> dict[str, Tensor] | None:
@@ -551,7 +561,8 @@ def _check_kinds(module: nn.Module) -> None:
             hint = "Train torch.view_as_real of it."
             checks.fail("module", f"[{name}]", "to have real numbers as parameters", hint)
     if not any(each.requires_grad for each in module.parameters()):
-        checks.fail("module", _named(module), "to have a parameter that requires a gradient")
+        hint = "All are frozen: unfreeze some with requires_grad_(True)."
+        checks.fail("module", _named(module), "to have a parameter that requires a gradient", hint)
 
 
 def _refuse_part(part: nn.Module, name: str, what: str, hint: str) -> NoReturn:
@@ -595,6 +606,10 @@ def _alike(one: Tensor, other: Tensor | None) -> bool:
 def _named(part: nn.Module, name: str = "") -> str:
     kind = type(part).__name__
     return f"[{printable(name, 40)}: {kind}]" if name else f"[{kind}]"
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _said(error: Exception) -> str:
