@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 
 from sordino.accounting import gaussian
+from sordino.accounting.compose import compose
 from sordino.accounting.dp_sgd import NoisySteps, pld, rdp, schedule
 from sordino.accounting.pld import allocation
 from sordino.accounting.pld.allocation import AllocationLoss
 from sordino.accounting.pld.loss import DIRECTIONS
-from sordino.accounting.profile import LossProfile
+from sordino.accounting.profile import ApproximateProfile, LossProfile
 from sordino.errors import InvalidArgument, NotApplicable
 from sordino.privacy import Relation
 
@@ -302,6 +304,19 @@ def test_deltas_too_small_for_its_law_are_answered_as_if_steps_were_known(relati
             assert any("taken for known" in note for note in profile.fallbacks(delta))
         last = epsilon
     assert profile.epsilon(0.0) == math.inf
+
+
+def test_small_deltas_beside_pure_dp():
+    """What is pure adds its epsilon, where the law of an epoch ends."""
+    one = allocated(1.0, 10, 2)
+    pure = ApproximateProfile(budget=(0.5, 0.0), relation=ADD, theorem="a test")
+    both = compose([one, pure])
+    for delta in (1e-20, 1e-40):
+        known = gaussian.epsilon(math.sqrt(2), delta)
+        assert both.epsilon(delta) <= (known + 0.5) * (1 + 1e-9)
+        assert both.epsilon(delta) > one.epsilon(delta) >= one.bracket(delta)[0] > 5
+        assert both.log_delta(both.epsilon(delta)) <= math.log(delta)
+    assert compose([one, replace(pure, budget=(0.5, 1e-9))]).epsilon(1e-20) == math.inf
 
 
 def test_very_many_steps_are_counted_as_fewer():

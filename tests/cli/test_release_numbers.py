@@ -180,6 +180,7 @@ def test_a_dataset_of_numbers_by_name(program, tmp_path) -> None:
     assert "cut to 0 to 400" in text
     assert "diabetes read the mean and sum of squares of every column" in err
     assert "INTERNAL, not covered: R^2 " in err
+    assert ", RMSE " in err
     for command in ("assess", "measure"):
         code, _, err = program(command, "--data", "diabetes", "--out", tmp_path / "study")
         assert code == 2

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import time
-from itertools import pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -48,7 +48,7 @@ log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 module = network()
 optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 50, 0.9)
-trainer = training(module, optimizer=optimizer, steps=400, checkpoint=sys.argv[1],
+trainer = training(module, optimizer=optimizer, steps=200, checkpoint=sys.argv[1],
                    checkpoint_every=7, sampling=sys.argv[4], also={"scheduler": scheduler})
 say(begun=trainer.steps_done, process=os.getpid())
 trainer._noise.stream().standard_normal((4,))  # compiled now, so that kills meet the steps
@@ -84,7 +84,7 @@ def child(where: Path, log: Path, sampling: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(
     ("sampling", "kills"),
     [
-        ("poisson", 2),
+        ("poisson", 1),
         pytest.param("poisson", 10, marks=pytest.mark.slow),
         pytest.param("allocation", 10, marks=pytest.mark.slow),
     ],
@@ -94,8 +94,11 @@ def test_sigkill_at_random_moments(tmp_path, sampling, kills):
     moments = random.Random(kills)
     for _ in range(kills):
         process = child(where, log, sampling)
-        # 400 steps take more than a second: most kills are in the midst of them.
-        time.sleep(moments.uniform(0, 1.2 / kills))
+        # A number of steps, and then any moment of the next few: not all before the first.
+        lines = _lines(log) + moments.choice([0, 3, 30, 150 // kills])
+        while _lines(log) < lines:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.02))
         process.kill()
         process.communicate()
         assert process.returncode == -signal.SIGKILL
@@ -104,6 +107,10 @@ def test_sigkill_at_random_moments(tmp_path, sampling, kills):
     assert last.communicate("")[0] == "finished\n"
     said = [json.loads(line) for line in log.read_text().splitlines()]
     _check_log(said, kills, sampling)
+
+
+def _lines(log: Path) -> int:
+    return log.read_bytes().count(b"\n")
 
 
 def _check_log(said: list[dict], kills: int, sampling: str) -> None:
@@ -118,7 +125,7 @@ def _check_log(said: list[dict], kills: int, sampling: str) -> None:
         begun = own[0]["begun"]
         # A step is done again only behind the last checkpoint: at most seven; and the last one
         # may have been done and not yet told.
-        assert begun == 400 or begun % 7 == 0
+        assert begun == 200 or begun % 7 == 0
         assert begun - 1 <= reached <= begun + 7
         steps = [each for each in own if "step" in each]
         assert [each["step"] for each in steps] == list(range(begun, begun + len(steps)))
@@ -135,14 +142,16 @@ def _check_log(said: list[dict], kills: int, sampling: str) -> None:
     drawing = [keys for keys in keys_of.values() if keys]
     assert len(set().union(*drawing)) == sum(map(len, drawing))
     end = said[-1]
-    assert end["ended"] == 400
-    assert sorted(batches) == list(range(400))
-    assert end["rate"] == [pytest.approx(0.01 * 0.9**8)]
+    assert end["ended"] == 200
+    assert sorted(batches) == list(range(200))
+    assert end["rate"] == [pytest.approx(0.01 * 0.9**4)]
     if sampling == "allocation":
-        for epoch in range(80):
-            assert sorted(sum((batches[5 * epoch + k] for k in range(5)), [])) == list(range(ROWS))
-    whole = training(sampling=sampling, steps=400)
-    whole.steps_done = 400
+        for epoch in range(40):
+            assert sorted(chain.from_iterable(batches[5 * epoch + k] for k in range(5))) == list(
+                range(ROWS)
+            )
+    whole = training(sampling=sampling, steps=200)
+    whole.steps_done = 200
     assert end["epsilon"] == whole.guarantee().epsilon
 
 
@@ -168,9 +177,17 @@ SCHEDULERS = {
 }
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("sampling", ["poisson", "allocation"])
+@pytest.mark.parametrize(
+    ("optimizer", "scheduler", "sampling"),
+    [
+        ("adam", "steps", "poisson"),
+        ("momentum", "plateau", "allocation"),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in product(OPTIMIZERS, SCHEDULERS, ["poisson", "allocation"])
+        ),
+    ],
+)
 def test_an_experiment_goes_on_to_the_same_bits(tmp_path, optimizer, scheduler, sampling):
     def go(where: Path, stop: int | None = None) -> tuple[PrivateTrainer, object, object]:
         module = network()
@@ -204,7 +221,9 @@ def test_an_experiment_goes_on_to_the_same_bits(tmp_path, optimizer, scheduler, 
     again, used_again, schedule_again = go(tmp_path / "cut")
     assert torch.equal(weights(whole.module), weights(again.module))
     assert str(used.state_dict()) == str(used_again.state_dict())
-    assert str(schedule.state_dict()) == str(schedule_again.state_dict())
+    assert schedule_again.get_last_lr() == schedule.get_last_lr()
+    if scheduler != "sequence":  # whose parts are objects
+        assert schedule_again.state_dict() == schedule.state_dict()
     # At the end: nothing is left to do, and nothing is done.
     last, _, _ = go(tmp_path / "cut")
     assert last.steps_done == 10
@@ -310,7 +329,9 @@ def refused(where: Path, content: bytes, **how: object) -> str:
     (where / FILE).write_bytes(content)
     module = network(seed=1)
     optimizer = torch.optim.Adam(module.parameters(), lr=0.02)
-    run(training(module, optimizer=optimizer), 1)  # a state of its own
+    entropy(module, *records()).sum().backward()
+    optimizer.step()  # a state of its own
+    optimizer.zero_grad()
     before = copy.deepcopy((module.state_dict(), optimizer.state_dict()))
     how = {"module": module, "optimizer": optimizer, **how}
     with pytest.raises(CheckpointError) as caught:
@@ -325,7 +346,7 @@ def refused(where: Path, content: bytes, **how: object) -> str:
 
 def test_truncated_files(tmp_path, kept):
     rng = random.Random(0)
-    sizes = [0, 1, 7, 8, 9, len(kept) - 1, *(rng.randrange(len(kept)) for _ in range(12))]
+    sizes = [0, 1, 7, 8, 9, len(kept) - 1, *(rng.randrange(len(kept)) for _ in range(3))]
     for size in sizes:
         assert "is damaged (" in refused(tmp_path, kept[:size])
 
@@ -408,8 +429,8 @@ def test_another_module_optimizer_or_number_of_records(tmp_path, kept):
         training(**how)  # SGD, where it was Adam
     private = {"relation": "add-or-remove-one", "sample_rate": 0.2, "batch_size": 8}
     run(training(**private, **{**how, "checkpoint": tmp_path / "private"}), 2)
+    fewer = tuple(each[:-1] for each in records())
     with pytest.raises(CheckpointError, match=r"its records differs"):
-        fewer = tuple(each[:-1] for each in records())
         training(data=fewer, **private, **{**how, "checkpoint": tmp_path / "private"})
 
 

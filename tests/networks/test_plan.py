@@ -123,7 +123,9 @@ def test_random_settings_hold_together():
         assert 0 < made.sample_rate <= 1
         assert made.delta == given.get(
             "delta",
-            default_delta(known if "public_rows" in given or made.relation is not PRIVATE else None),
+            default_delta(
+                known if "public_rows" in given or made.relation is not PRIVATE else None
+            ),
         )
         if made.steps_per_epoch is not None:
             assert made.sample_rate == 1 / made.steps_per_epoch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_empty_batches_happen_and_get_noise(sampling):
         assert trainer._batches.of(batch.step).size == 0
         trainer.step(batch)
         seen.append(weights(module))
-    moves = torch.stack([b - a for a, b in zip(seen[:-1], seen[1:], strict=True)])
+    moves = torch.stack([b - a for a, b in pairwise(seen)])
     assert (moves != 0).all()
     digests = {hashlib.sha256(each.numpy().tobytes()).digest() for each in moves}
     assert len(digests) == 3

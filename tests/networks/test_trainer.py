@@ -79,7 +79,7 @@ def test_each_batch_once_and_in_order():
     for batch in trainer:
         steps.append(batch.step)
         trainer.step(batch)
-        with pytest.raises(InvalidArgument, match="^Expected batch="):
+        with pytest.raises(InvalidArgument, match=r"^Expected batch="):
             trainer.step(batch)
     assert steps == list(range(6))
     assert list(trainer) == []

@@ -101,9 +101,11 @@ def release(
         for note in (*prepared.made, *about):
             line(console, f"Note: {note}.")
         if (test := prepared.test) is not None:
-            what = "accuracy" if prepared.target_bounds is None else "R^2"
-            accuracy = f"{what} {estimator.score(test.X, test.y):.4f}"
-            line(console, f"INTERNAL, not covered: {accuracy} on {test.rows:,} held-out rows.")
+            how_good = f"accuracy {estimator.score(test.X, test.y):.4f}"
+            if prepared.target_bounds is not None:
+                error = float(((estimator.predict(test.X) - test.y) ** 2).mean()) ** 0.5
+                how_good = f"R^2 {estimator.score(test.X, test.y):.4f}, RMSE {error:.4g}"
+            line(console, f"INTERNAL, not covered: {how_good} on {test.rows:,} held-out rows.")
         if book is not None:
             line(console, f"Ledger: of the budget of {book.dataset!r}, {book.status().left}.")
     certificate, signed = estimator.certificate_, sign is not None

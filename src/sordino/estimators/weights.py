@@ -15,7 +15,9 @@ enough without weights is enough with them:
   [0, 1] as psi does, and the determinant's ratio is 1 + v psi' x'(H + L)^-1 x <= 1 + beta X^2 / L.
   The logistic loss has v psi' = v psi (1 - psi) = a (1 - a / v) <= a (1 - a), which is the bound
   that its sharper statement takes the supremum of, over all a in [0, 1];
-- the scores of DP-AGD: v l moves by at most v |z - z'| <= |z - z'|.
+- the scores of DP-AGD: v l moves by at most v |z - z'| <= |z - z'|;
+- the sums of least squares: v (w.x - t)^2 is that of row and target times sqrt(v), no longer than
+  they were.
 
 A record carries its weight: a neighbour may change both. So a weight must follow from its record
 and from public numbers. The mean stays one over the number of records, since the sum of the weights

@@ -26,6 +26,13 @@ from sordino.networks.sampler import Batches
 
 FILE = "INTERNAL-training.safetensors"
 _SCHEMA, _VERSION = "sordino/network-checkpoint", 1
+_WORDS = {
+    "plan": ": epsilon, batch_size, epochs or another setting",
+    "shapes": ": names or sizes of the module's tensors",
+    "kinds": ": the optimizer, or what is in also=",
+    "records": ": how many there are",
+}
+"""What may differ, as its user knows it."""
 _KEY = 32
 """Bytes of the key of the batches."""
 
@@ -134,7 +141,9 @@ class Checkpoint:
         same |= {"kinds": self._kinds, "noise": self._noise, "records": batches.records}
         for name, wanted in same.items():
             if state.get(name) != wanted:
-                told = f"{self.path} is of another training (its {name} differs)"
+                told = (
+                    f"{self.path} is of another training (its {name} differs{_WORDS.get(name, '')})"
+                )
                 raise CheckpointError(f"{told}: name another directory, or train the same.")
         try:
             module = {

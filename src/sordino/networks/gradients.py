@@ -8,8 +8,8 @@ Which of them serves a module is found by trying (`trial.py`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,35 +56,60 @@ class Task:
     @contextmanager
     def unmoved(self) -> Iterator[None]:
         """Put the buffers back: the same tensors, with the values that they had."""
-        held = []
-        for name in self.moving:
-            owner, _, last = name.rpartition(".")
-            part = self.module.get_submodule(owner)
-            buffer = getattr(part, last, None)  # a pass may make it
-            held.append((part, last, buffer, None if buffer is None else buffer.detach().clone()))
-        try:
+        with kept(self.module, self.moving) if self.moving else nullcontext():
             yield
-        finally:
-            for part, last, buffer, value in held:
-                if buffer is not None:
-                    with torch.no_grad():
-                        buffer.copy_(value)
-                setattr(part, last, buffer)
 
     def loss(self, batch: Batch) -> Tensor:
         """One loss for each example."""
         found = self.losses(self.module, *batch)
         many = len(batch[0])
         if not isinstance(found, Tensor) or tuple(found.shape) != (many,):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            raise NotOneEach(f"{shape} for {many} examples")
+            raise NotOneEach(found, many)
         if not found.is_floating_point():
-            raise NotOneEach(f"numbers of type {found.dtype}")
+            raise NotOneEach(found, many)
         return found
+
+
+@contextmanager
+def kept(module: nn.Module, names: Iterable[str]) -> Iterator[None]:
+    """Put buffers back: the same tensors with the values that they had; those made are removed."""
+    held = []
+    for name in names:
+        owner, _, last = name.rpartition(".")
+        buffers = module.get_submodule(owner)._buffers
+        buffer = buffers.get(last)
+        value = None if buffer is None else buffer.detach().clone()
+        held.append((buffers, last, last in buffers, buffer, value))
+    try:
+        yield
+    finally:
+        for buffers, last, was, buffer, value in held:
+            if not was:
+                buffers.pop(last, None)
+                continue
+            if buffer is not None and value is not None:
+                with torch.no_grad():
+                    buffer.copy_(value)
+            buffers[last] = buffer
 
 
 class NotOneEach(Exception):
     """What `losses` returned is not one loss for each example; the text says what it is."""
+
+    def __init__(self, found: object, many: int) -> None:
+        shape = tuple(found.shape) if isinstance(found, Tensor) else None
+        told = type(found).__name__ if shape is None else f"shape {shape}"
+        told = f"{told} for {many} examples"
+        if isinstance(found, Tensor) and shape == (many,):
+            told = f"numbers of type {found.dtype}"
+        super().__init__(told)
+        self.hint = "Return a tensor of one loss an example, of shape (n,)."
+        if shape == ():
+            self.hint = "Return one loss an example: pass reduction='none', and take no mean."
+        elif shape == (many, 1):
+            self.hint = "Return shape (n,): squeeze(1) what the module gives, or the losses."
+        elif shape is not None and shape[:1] == (many,):
+            self.hint = "Take the mean of each example's own: losses.flatten(1).mean(1)."
 
 
 class Changed(Exception):

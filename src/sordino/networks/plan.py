@@ -102,6 +102,8 @@ class TrainingPlan:
         noise_multiplier, epsilon, target
             One of them. A target is a risk such as "advantage<=0.05".
         """
+        given = {"noise_multiplier": noise_multiplier, "epsilon": epsilon, "target": target}
+        _exactly_one(given, "Say how much noise, or how much privacy it is to buy.")
         hint = "A shuffled loader is neither: next to nothing is proved of it (docs/accounting.md)."
         kind = Sampling(
             checks.one_of("sampling", sampling, [each.value for each in SAMPLINGS], hint)
@@ -134,8 +136,6 @@ class TrainingPlan:
         if not _SHORTEST <= longest <= 1 / _SHORTEST:
             what = f"to be between {_SHORTEST:g} and {1 / _SHORTEST:g}"
             checks.fail("max_grad_norm", longest, what, "Scale the losses instead.")
-        given = {"noise_multiplier": noise_multiplier, "epsilon": epsilon, "target": target}
-        _exactly_one(given, "Say how much noise, or how much privacy it is to buy.")
         if noise_multiplier is not None:
             noise = checks.non_negative("noise_multiplier", noise_multiplier)
             return replace(plan, noise_multiplier=noise)
@@ -242,9 +242,12 @@ def _rates(
     if steps_per_epoch is not None:
         checks.fail("steps_per_epoch", steps_per_epoch, "only for allocation", "Pass sample_rate.")
     if sample_rate is None:
-        if rows is None or batch_size is None:
-            hint = "Where the number of rows is private, a rate made of it tells it."
-            checks.fail("sample_rate", None, "to be given, or batch_size and public rows", hint)
+        if rows is None:
+            hint = "The number of rows is private here, and a rate made of it would tell it."
+            checks.fail("sample_rate", None, "to be given, or public_rows and batch_size", hint)
+        if batch_size is None:
+            hint = "It is the expected number of records in a step, such as 256."
+            checks.fail("batch_size", None, "to be given, or sample_rate", hint)
         sample_rate = batch_size / rows
     rate = checks.fraction("sample_rate", sample_rate)
     if batch_size is None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -42,10 +42,15 @@ class TrainingEnded(Refused, RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class LogicalBatch:
-    """The records of one step; only their trainer looks inside."""
+    """The records of one step; only their trainer looks inside. Give it to `trainer.step`."""
 
     step: int
     _trainer: PrivateTrainer
+
+    def __iter__(self) -> NoReturn:
+        """Refuse `for x, y in trainer`: records are for the trainer alone."""
+        hint = "Write `for batch in trainer: trainer.step(batch)`; losses(module, x, y) sees x, y."
+        checks.fail("batch", "[LogicalBatch]", "to be given to trainer.step as it is", hint)
 
     def __repr__(self) -> str:
         # Not its size: that is private.
@@ -113,7 +118,9 @@ class PrivateTrainer:
     Attributes
     ----------
     plan
-        The public numbers, the noise among them.
+        The public numbers: `plan.noise_multiplier`, `plan.sample_rate`, `plan.delta` and so on.
+    steps_done
+        Steps up to here, those before a resumed checkpoint among them; `len(trainer)` is all.
     engine
         Which way to clipped sums is taken, with `notes` on why no faster one is.
 
@@ -188,14 +195,28 @@ class PrivateTrainer:
             public_rows=public_rows,
             max_rows_per_person=max_rows_per_person,
         )
+        if noise_multiplier is None and self.plan.noise_multiplier > self.plan.divisor:
+            told = f"noise of {self.plan.noise_multiplier:.3g} times the longest gradient is added"
+            told = f"Little will be learned: {told} to a sum of about {self.plan.divisor:g}"
+            warnings.warn(f"{told}. Take fewer steps, or a larger batch or budget.", stacklevel=2)
+        if not isinstance(also, Mapping | None):
+            hint = 'Name each, such as {"scheduler": scheduler}.'
+            checks.fail("also", f"[{type(also).__name__}]", "to be a mapping", hint)
+        if checkpoint is None and also:
+            checks.fail("also", list(also), "only with checkpoint", "Name a directory.")
         self.module, self.optimizer = module, optimizer
         tried = self._records.like(examples, _device(module))
         found = choose(module, losses, tried, engine)
         self._engine, self.engine, self.notes = found.engine, found.engine.name, found.notes
+        if engine == "auto" and found.engine.name == "one by one":
+            told = "Slow: gradients are made one example at a time"
+            warnings.warn(f"{told} ({'; '.join(self.notes)}).", stacklevel=2)
         self._task, self._public = found.engine.task, tuple(each[:1] for each in tried)
         _check_optimizer(optimizer, self._task)
-        self._records.check_range(module, losses, tried)
+        with self._task.unmoved():
+            self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
+        self._dtypes = [each.dtype for each in self._task.parameters.values()]
         first = next(iter(self._task.parameters.values()))
         self._dtype = widened(first.new_empty(0)).dtype if dtype is None else dtype
         if self._dtype not in _SUMS:
@@ -216,7 +237,7 @@ class PrivateTrainer:
         )
         self._stream = self._noise.stream("steps")
         self.steps_done = 0
-        self._resumed = False
+        self._ran = self._resumed = False
         self._checkpoint: Checkpoint | None = None
         if checkpoint is not None:
             checks.whole("checkpoint_every", checkpoint_every, at_least=1)
@@ -239,7 +260,11 @@ class PrivateTrainer:
         return self.plan.steps
 
     def __iter__(self) -> Iterator[LogicalBatch]:
-        """The batches of all steps that are left; give each to `step`."""
+        """The batches of all steps that are left, of all epochs; give each to `step`."""
+        if self._ran and self.steps_done == self.plan.steps:
+            told = f"All {self.plan.steps} steps are done, and this loop does nothing"
+            hint = "One loop over the trainer is the whole training: no loop over epochs around it."
+            warnings.warn(f"{told}. {hint}", stacklevel=2)
         while True:
             if self._checkpoint is not None:
                 # Here, not in `step`: a scheduler steps behind it, and its state belongs to this.
@@ -261,7 +286,8 @@ class PrivateTrainer:
             checks.fail("batch", f"[{type(batch).__name__}]", "to be of this trainer", hint)
         if batch.step != self.steps_done or batch.step >= self.plan.steps:
             now, last = self.steps_done, self.plan.steps - 1
-            checks.fail("batch", batch.step, f"to be that of step {now}, and at most {last}")
+            hint = "Each batch is for one step; take the next."
+            checks.fail("batch", batch.step, f"to be that of step {now}, and at most {last}", hint)
         if self._noise.repeatable:
             # By its step, so that an experiment that was killed goes on as if it had not been.
             self._stream = self._noise.stream("steps", batch.step)
@@ -325,6 +351,11 @@ class PrivateTrainer:
         ]:
             hint = "Freeze and unfreeze before the trainer is made; then make another."
             checks.fail("module", "[parameters]", "to train those that it was tried with", hint)
+        for (name, each), dtype in zip(trained.items(), self._dtypes, strict=True):
+            if each.dtype != dtype:
+                what = f"to be {_short(dtype)}, as when it was tried"
+                hint = "Convert the module before the trainer is made, or make another."
+                checks.fail("module", f"[{name}: {_short(each.dtype)}]", what, hint)
         _check_optimizer(self.optimizer, self._task)
 
     def apply(self, summed: Clipped) -> None:
@@ -337,6 +368,7 @@ class PrivateTrainer:
             told = f"The gradients of step {self.steps_done} are not finite"
             raise TrainingEnded(f"{told}. Lower the learning rate; the budget stays spent.")
         self.steps_done += 1
+        self._ran = True
         scale = self.plan.noise_multiplier * self.plan.clipping.max_grad_norm
         mean = summed.flat
         if scale:
@@ -387,8 +419,8 @@ class PrivateTrainer:
     @property
     def assumes(self) -> tuple[str, ...]:
         """What a guarantee rests on that is of the module."""
-        dtype = str(next(iter(self._task.parameters.values())).dtype).removeprefix("torch.")
-        sums = str(self._dtype).removeprefix("torch.")
+        dtype = _short(next(iter(self._task.parameters.values())).dtype)
+        sums = _short(self._dtype)
         found = [
             "the module treats every input as it did the inputs it was tried on: no examples meet",
             "nothing that was read of single rows or noiseless sums left the training",
@@ -433,11 +465,14 @@ class _Records:
             data = (data,)
         if not isinstance(data, tuple | list) or not data:
             hint = "Pass (X, y), or a torch Dataset."
+            if isinstance(data, torch.utils.data.DataLoader):
+                hint = "Pass loader.dataset: the trainer draws the batches itself."
             checks.fail("data", f"[{type(data).__name__}]", "to be tensors or a Dataset", hint)
         tensors = tuple(_tensor(each) for each in data)
         counts = {len(each) for each in tensors}
         if len(counts) != 1 or not min(counts):
-            checks.fail("data", "[tensors]", "to have one length, of at least 1")
+            hint = "The first axis of each is that of the records."
+            checks.fail("data", "[tensors]", "to have one length, of at least 1", hint)
         return cls(tensors, None, counts.pop())
 
     def __len__(self) -> int:
@@ -451,7 +486,9 @@ class _Records:
 
         def ended(error: Exception) -> Exception:
             told = f"The dataset failed ({type(error).__name__})"
-            return TrainingEnded(f"{told}; what it said is not quoted: it may hold a record.")
+            quiet = "what it said is not quoted: it may hold a record"
+            hint = "All records must give tensors of the same shapes: pad texts to one length."
+            return TrainingEnded(f"{told}; {quiet}. {hint}")
 
         with without_cells(ended):
             made = default_collate([self.dataset[int(place)] for place in places])
@@ -475,6 +512,11 @@ class _Records:
 
     def check_range(self, module: nn.Module, losses: Losses, tried: Batch) -> None:
         """Refuse labels and indices that the module does not take, as far as tensors show them."""
+        if not _works(module, losses, tried):  # in float64, where it was tried, it did
+            given = ", ".join(_short(each.dtype) for each in tried)
+            own = ", ".join(sorted({_short(each.dtype) for each in module.parameters()}))
+            hint = "Convert the data once, such as X.astype('float32') or X.float()."
+            checks.fail("data", f"[{given}]", f"to be of types that the module takes ({own})", hint)
         if self.tensors is None:
             return
         for place, each in enumerate(self.tensors):
@@ -497,8 +539,8 @@ class _Records:
 def _works(module: nn.Module, losses: Losses, batch: Batch) -> bool:
     """Whether nothing is raised; outside, so that no traceback quotes what was raised."""
     try:
-        with torch.no_grad(), torch.random.fork_rng():
-            losses(module, *batch)
+        with torch.enable_grad(), torch.random.fork_rng():  # as in training
+            losses(module, *(each.clone() for each in batch))  # some change their inputs in place
     except Exception:
         return False
     return True
@@ -518,6 +560,10 @@ def _tensor(values: Any) -> Tensor:
     if not tensor.ndim:
         checks.fail("data", "[a number]", "to have an axis of records")
     return tensor.detach()
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _device(module: nn.Module) -> torch.device:

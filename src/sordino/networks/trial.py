@@ -59,7 +59,10 @@ _SIZES = (1.0, 1000.0, -1000.0, 1e-3)
 """What the examples of that batch are multiplied by, one after the other."""
 _DOUBLE, _SINGLE = 1e-9, 1e-4
 """Largest difference from the loop, relative to the largest gradient, by the arithmetic."""
-_NORMS = "Use GroupNorm, LayerNorm or RMSNorm; or freeze it: module.eval() before training."
+_NORMS = (
+    "Use GroupNorm, LayerNorm or RMSNorm; or, where its statistics are public, freeze it: "
+    ".eval() of this part before the trainer is made."
+)
 
 
 @dataclass(frozen=True)
@@ -163,8 +166,10 @@ class _Trial:
         self.task = Task(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
         self.wide = 2 if tolerance == _DOUBLE else 1  # what it takes more than the module will
-        self.held = dict(task.module.named_buffers())
-        self.state = {name: each.detach().clone() for name, each in self.held.items()}
+        self.held = _buffers(task.module)
+        self.state = {
+            name: each.detach().clone() for name, each in self.held.items() if each is not None
+        }
         named = task.module.named_parameters()
         self.weights = {name: each.detach().clone() for name, each in named}
         many = len(inputs[0])
@@ -189,12 +194,17 @@ class _Trial:
 
     def restore(self) -> None:
         """Buffers as they were, for every try."""
-        for name, _ in list(self.task.module.named_buffers()):
-            owner, last = name.rpartition(".")[::2]
-            setattr(self.task.module.get_submodule(owner), last, self.held.get(name))
+        for name in _buffers(self.task.module):
+            owner, _, last = name.rpartition(".")
+            buffers = self.task.module.get_submodule(owner)._buffers
+            if name in self.held:
+                buffers[last] = self.held[name]
+            else:
+                del buffers[last]
         with torch.no_grad():
             for name, buffer in self.held.items():
-                buffer.copy_(self.state[name])
+                if buffer is not None:
+                    buffer.copy_(self.state[name])
 
     def run(self, work: Callable[[], _Made]) -> _Made:
         """Do something with the module, without chance."""
@@ -223,13 +233,20 @@ class _Trial:
                 together = self.losses(batch)
                 alone = torch.cat([self.losses(each) for each in _singles(batch)])
             except NotOneEach as error:
-                hint = "Return one loss an example, in order: reduction='none', and no mean."
-                checks.fail("losses(module, *batch)", f"[{error}]", "to be one for each", hint)
+                checks.fail(
+                    "losses(module, *batch)", f"[{error}]", "to be one for each", error.hint
+                )
             except InvalidArgument:
                 raise
             except Exception as error:
-                hint = "Pass examples=... if it needs other inputs than made-up ones."
-                what = f"to work on made-up inputs, also on a single one ({_said(error)})"
+                tried = ", ".join(f"{_type(e)} {tuple(e.shape[1:])}" for e in self.inputs)
+                hint = (
+                    "Mend the module, losses(module, *batch) or the data; or pass public "
+                    "examples=... if it needs other inputs."
+                )
+                what = (
+                    f"to work on made-up inputs of {tried}, also on a single one ({_said(error)})"
+                )
                 checks.fail("module", _named(self.task.module), what, hint)
             if self._still.narrows:  # it computes in float32, whatever it is given
                 self.tolerance = _SINGLE
@@ -400,9 +417,12 @@ class _Trial:
     # Engines
 
     def check_gradients(self) -> None:
-        """Some gradient is not 0: else the losses are of another module."""
-        if not any(_largest(found) for found in map(self.reference, self.batches) if found):
-            hint = "Does losses(module, ...) use the module it is given?"
+        """Some gradient is finite and not 0: else the losses are of another module."""
+        found = [_largest(each) for batch in self.batches if (each := self.reference(batch))]
+        if not found:
+            self.refuse("to have finite gradients on made-up inputs", "Make the loss smaller.")
+        if not max(found):
+            hint = "Does losses(module, ...) use the module it is given, without detach()?"
             self.refuse("to have parameters whose gradient is not 0", hint)
 
     def reference(self, batch: Batch) -> dict[str, Tensor] | None:
@@ -411,8 +431,8 @@ class _Trial:
             made = self.run(partial(OneByOne(self.task).single, batch))
         except Exception as error:
             self.refuse("to have a gradient for a single example", f"It raised {_said(error)}.")
-        finite = all(bool(torch.isfinite(each).all()) for each in made.values())
-        return made if finite else None
+        squares = [each.square().sum() for each in made.values()]  # as norms need them
+        return made if all(bool(torch.isfinite(each)) for each in squares) else None
 
     def engine(self, name: str) -> Engine | str:
         """The engine of that name for the copy, or why there is none."""
@@ -493,9 +513,10 @@ class _Trial:
             kept: dict[int, int] = {}
 
             def pack(tensor: Tensor, kept: dict[int, int] = kept) -> Tensor:
+                # The tensor itself, kept by the node that made it, would keep both for ever.
                 storage = tensor.untyped_storage()
                 kept[storage.data_ptr()] = storage.nbytes()
-                return tensor
+                return tensor.detach()  # a pass may go back itself: gradients in the loss
 
             part = tuple(each[:size] for each in batch)
 
@@ -540,11 +561,21 @@ def _check_kinds(module: nn.Module) -> None:
             hint = "Train torch.view_as_real of it."
             checks.fail("module", f"[{name}]", "to have real numbers as parameters", hint)
     if not any(each.requires_grad for each in module.parameters()):
-        checks.fail("module", _named(module), "to have a parameter that requires a gradient")
+        hint = "All are frozen: unfreeze some with requires_grad_(True)."
+        checks.fail("module", _named(module), "to have a parameter that requires a gradient", hint)
 
 
 def _refuse_part(part: nn.Module, name: str, what: str, hint: str) -> NoReturn:
     checks.fail("module", _named(part, name), what, hint)
+
+
+def _buffers(module: nn.Module) -> dict[str, Tensor | None]:
+    """All that are registered, also those that are None for now."""
+    return {
+        f"{owner}.{last}" if owner else last: buffer
+        for owner, part in module.named_modules()
+        for last, buffer in part._buffers.items()
+    }
 
 
 def _attributes(module: nn.Module) -> dict[tuple[str, str], list[Tensor]]:
@@ -575,6 +606,10 @@ def _alike(one: Tensor, other: Tensor | None) -> bool:
 def _named(part: nn.Module, name: str = "") -> str:
     kind = type(part).__name__
     return f"[{printable(name, 40)}: {kind}]" if name else f"[{kind}]"
+
+
+def _type(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _said(error: Exception) -> str:
@@ -690,5 +725,5 @@ def _close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
     return bool(((found - wanted).abs() <= tolerance * max(largest, 1e-30)).all())
 
 
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
+def _same(kept: Tensor) -> Tensor:
+    return kept

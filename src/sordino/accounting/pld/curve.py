@@ -500,7 +500,7 @@ class DeltaCurve:
     def log_delta(self, epsilon: float) -> float:
         """Ln of delta at epsilon >= 0."""
         if epsilon not in self._deltas:
-            known = gaussian.log_delta(epsilon, self._known_mu)
+            known = self._log_delta_as_known(epsilon)
             self._deltas[epsilon] = min(known, self._log_delta(epsilon))
         return self._deltas[epsilon]
 
@@ -544,7 +544,8 @@ class DeltaCurve:
     def epsilon(self, log_delta: float) -> float:
         """Least epsilon >= 0 with delta at most exp(log_delta), rounded up."""
         if log_delta not in self._epsilons:
-            known = _gaussian_epsilon(self._known_mu, log_delta)
+            mu, moved = self._as_known
+            known = moved + _gaussian_epsilon(mu, log_delta)
             self._epsilons[log_delta] = min(known, self._epsilon(log_delta))
         return self._epsilons[log_delta]
 
@@ -628,7 +629,7 @@ class DeltaCurve:
 
     def fallback(self, epsilon: float) -> str | None:
         """Why something looser answered at `epsilon`, and what; None if it did not."""
-        if gaussian.log_delta(epsilon, self._known_mu) < self._log_delta(epsilon):
+        if self._log_delta_as_known(epsilon) < self._log_delta(epsilon):
             return (
                 "fallback: what was drawn is taken for known, because of losses of an epoch that "
                 "are too rare to be told apart"
@@ -656,15 +657,27 @@ class DeltaCurve:
         return log_any([(n, math.exp(log)) for n, log in logs])
 
     @functools.cached_property
-    def _known_mu(self) -> float:
-        """Gaussian DP whatever was drawn, where rare losses are counted as disclosures; or inf.
+    def _as_known(self) -> tuple[float, float]:
+        """Gaussian DP whatever was drawn, and by how much pure DP of others moves its epsilon.
 
-        Deltas below those of the disclosures have no other bound.
+        Only where rare losses are counted as disclosures, and smaller deltas have no other bound;
+        else it is infinite. With q' >= e^-a p' of the others (p p' - e^b q q')_+ is at most
+        p' (p - e^(b - a) q)_+.
         """
-        squares = [count * loss.most_mu**2 for loss, count in self._components]
-        if not squares or math.inf in squares or self._log_told() == -math.inf:
-            return math.inf
-        return math.sqrt(math.fsum(squares)) * (1 + 1e-14)
+        squares, moved = [0.0], 0.0
+        for loss, count in self._components:
+            if (mu := loss.most_mu) < math.inf:
+                squares.append(count * mu**2)
+            else:
+                moved += count * loss.largest(self._direction) * (1 + 1e-14)
+        mu = math.sqrt(math.fsum(squares)) * (1 + 1e-14)
+        if mu == 0 or moved == math.inf or self._log_told() == -math.inf:
+            return math.inf, 0.0
+        return mu, moved
+
+    def _log_delta_as_known(self, epsilon: float) -> float:
+        mu, moved = self._as_known
+        return gaussian.log_delta(epsilon - moved, mu)
 
     @functools.cached_property
     def _log_apart(self) -> float:
