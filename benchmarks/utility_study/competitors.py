@@ -28,7 +28,7 @@ ORACLE, TRIAL, OPACUS = "oracle", "oracle-trial", "opacus"
 
 AUTO_OF_NUMBERS = "auto, regression"
 VERSIONS = {
-    **{AUTO: 1, AUTO_OF_NUMBERS: 2, BEFORE: 1, NONE: 1, ORACLE: 1, OPACUS: 1},
+    **{AUTO: 2, AUTO_OF_NUMBERS: 2, BEFORE: 1, NONE: 1, ORACLE: 1, OPACUS: 1},
     **dict.fromkeys((*PEERS, *PEERS_OF_NUMBERS), 1),
 }
 """Raised when a competitor's rules change: then its results are made anew, and no other's."""

@@ -72,9 +72,9 @@ def test_no_twin_moves_a_noisy_sum_of_gradients_farther_than_it_is_charged_for(
     name: str, how: dict[str, Any]
 ) -> None:
     farthest = 0.0
-    for seed in range(25):
+    for seed in range(16):
         draw = np.random.default_rng(seed)
-        rows = int(draw.integers(12, 40))
+        rows = 12 + 20 * (seed % 2)  # two sizes, and as many plans
         X = draw.normal(size=(rows, 3)) * 10 ** draw.uniform(-2, 3)
         classes = CASES[name][1]
         y = draw.integers(0, classes, rows) if classes else draw.uniform(-3, 3, rows)

@@ -4,6 +4,7 @@ promise for all of it, sums that no record moves farther, and rows that are seen
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ import pytest
 import sordino
 from sordino import Ledger, PrivateLinearRegression, PrivateRidge
 from sordino.accounting import gaussian
+from sordino.audit import audit
+from sordino.audit.runners import fits
 from sordino.errors import InvalidArgument
+from sordino.estimators import methods
 from sordino.estimators.methods.statistics import Sums
 from sordino.privacy import Relation
 from sordino.proofs.prepared import PreparedEvidence
@@ -157,6 +161,44 @@ class TestRows:
         idle = estimator(method="noisy-gd", public=known, steps=1, learning_rate=1e-9)
         idle.set_params(epsilon=math.inf)
         assert idle.fit(X, y).score(X, y) > 0.9
+
+
+class TestAudit:
+    """What an audit runs is what `fit` does: the same prepared rows, targets and weights."""
+
+    @pytest.mark.parametrize("method", METHODS)
+    def test_its_runs_are_fits(self, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = table(40)
+        model = estimator(method=method, max_sample_weight=2.0, center="private")
+        trained: list[Any] = []
+        kind = methods.REGRESSION[method]
+
+        class Watched:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(kind, name)
+
+            def train(self, plan: Any, records: Any, *more: Any) -> Any:
+                trained.append(records)
+                return kind.train(plan, records, *more)
+
+        monkeypatch.setitem(methods.REGRESSION, method, Watched())
+        mechanism, D, _ = fits.mechanism(model, X, y)
+        D = replace(D, weights=np.linspace(0, 1, 40))
+        assert np.isfinite(mechanism(D, None)).all()
+        (records,) = trained
+        assert records.classes == 0
+        assert np.array_equal(records.weights, D.weights)
+        assert records.codes == pytest.approx((y - 50) / 50, abs=1e-12)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("method", METHODS)
+    def test_attacks_see_no_more_than_is_claimed(self, method: str) -> None:
+        X, y = table(40)
+        model = estimator(method=method, center="private", epsilon=4.0)
+        mechanism, D, claim = fits.mechanism(model, X, y)
+        other = replace(D, X=np.vstack([-D.X[:1], D.X[1:]]), y=np.append(-D.y[:1], D.y[1:]))
+        found = audit(mechanism, D, other, claim=claim, runs=600)
+        assert not found.violated
 
 
 class TestWeights:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from sordino.networks.uses import Layout, Use, View
+from sordino.networks.uses import Layout, Use, View, widened
 
 
 class NotCaptured(Exception):
@@ -49,7 +49,7 @@ class Call:
         """What the pass used here; nothing if no gradient came back."""
         if self.leaf is not None:
             if self.leaf.grad is not None:
-                yield from self.make([], [self.leaf.grad])
+                yield from self.make([], [widened(self.leaf.grad)])
             return
         back = [each for each in self.gradients if each is not None]
         if len(back) < len(self.gradients):
@@ -57,8 +57,9 @@ class Call:
         for tensor, version in zip(self.inputs, self.versions, strict=True):
             if tensor._version != version:
                 raise NotCaptured(f"What went into {self.kind} was changed in place afterwards")
-        laid = [layout.rows(each, examples) for each in self.inputs]
-        yield from self.make(laid, [layout.rows(each, examples) for each in back])
+        # Under autocast the two differ in type; and sums of many numbers need more than 16 bits.
+        laid = [layout.rows(widened(each), examples) for each in self.inputs]
+        yield from self.make(laid, [layout.rows(widened(each), examples) for each in back])
 
 
 class Seen(Protocol):

@@ -67,13 +67,12 @@ class Capture(TorchFunctionMode):
         self.calls: list[Call] = []
         self._kept: list[Tensor] = []
         self._views: dict[int, View] = {}
-        self._storages: dict[int, tuple[str, Tensor]] = {}
+        self._parameters = dict(parameters)
         self._token: Tensor | None = None
         for name, parameter in parameters.items():
             view = View(name, tuple(parameter.shape), parameter.stride(), 0)
             self._views[id(parameter)] = view
             self._kept.append(parameter)
-            self._storages[parameter.untyped_storage().data_ptr()] = name, parameter
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -147,10 +146,10 @@ class Capture(TorchFunctionMode):
             # Attributes are asked of the parameter itself: its copy needs no gradient.
             return func(*args, **kwargs)
         for tensor in made:
-            known = self._storages.get(tensor.untyped_storage().data_ptr())
-            if known is None:
-                raise NotCaptured(f"{name} of the parameter {self._views[id(found[0])].name}")
-            parameter, whole = known
+            parameter = self._views[id(found[0])].name
+            whole = self._parameters[parameter]
+            if tensor.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
+                raise NotCaptured(f"{name} of the parameter {parameter}")
             # An axis of copies, or the same memory read as other numbers.
             copied = any(step == 0 and many > 1 for step, many in _axes(tensor))
             if copied or tensor.dtype != whole.dtype:
@@ -490,7 +489,10 @@ def _batch_norm(
 
     def normed(rows: Tensor) -> Tensor:
         flat = rows.flatten(0, 1)
-        flat = functional.batch_norm(flat, running_mean, running_var, None, None, False, 0.0, eps)
+        mean, variance = (
+            None if each is None else each.to(flat.dtype) for each in (running_mean, running_var)
+        )
+        flat = functional.batch_norm(flat, mean, variance, None, None, False, 0.0, eps)
         return flat.reshape(rows.shape)
 
     def compute() -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from sordino.networks.calls import Call, NotCaptured
 from sordino.networks.capture import Capture
 from sordino.networks.clipping import Clipping
-from sordino.networks.uses import Layout, Single, Use, View, together
+from sordino.networks.uses import Layout, Single, Use, View, together, widened
 
 Batch = tuple[Tensor, ...]
 Losses = Callable[..., Tensor]
@@ -139,7 +139,8 @@ class Clipped:
         """The sum over no examples."""
         first = next(iter(parameters.values()))
         many = sum(each.numel() for each in parameters.values())
-        flat = torch.zeros(many, dtype=dtype or first.dtype, device=first.device)
+        dtype = dtype or widened(first.new_empty(0)).dtype
+        flat = torch.zeros(many, dtype=dtype, device=first.device)
         return cls(flat, parts_of(flat, parameters))
 
 
@@ -288,7 +289,7 @@ class _Separate(Engine):
         names = list(self.task.parameters)
         groups = clipping.groups(names)
         for part in self._parts(batch):
-            made = self.single(part)
+            made = {name: widened(each) for name, each in self.single(part).items()}
             squares = made[names[0]].new_zeros(len(part[0]), max(groups) + 1)
             singles = {name: Single(whole(name, each[0]), each) for name, each in made.items()}
             for name, group in zip(names, groups, strict=True):
@@ -370,4 +371,4 @@ class OneByOne(_Separate):
 
 
 def _dtype(task: Task) -> torch.dtype:
-    return next(iter(task.parameters.values())).dtype
+    return widened(next(iter(task.parameters.values())).new_empty(0)).dtype

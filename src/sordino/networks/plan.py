@@ -24,6 +24,8 @@ from sordino.proofs.steps import Run
 SAMPLINGS = (Sampling.POISSON, Sampling.ALLOCATION)
 _NETWORK = NotApplicable("The loss of a network is not convex; use a linear model.")
 _MOST_NOISE = 1e6
+_SHORTEST = 1e-12
+"""Squares of norms near it are numbers in float32: below 1e-23 they would be 0, and not clipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +132,10 @@ class TrainingPlan:
                 "max_rows_per_person", max_rows_per_person, at_least=1
             ),
         )
+        longest = clipping.max_grad_norm
+        if not _SHORTEST <= longest <= 1 / _SHORTEST:
+            what = f"to be between {_SHORTEST:g} and {1 / _SHORTEST:g}"
+            checks.fail("max_grad_norm", longest, what, "Scale the losses instead.")
         if noise_multiplier is not None:
             noise = checks.non_negative("noise_multiplier", noise_multiplier)
             return replace(plan, noise_multiplier=noise)

@@ -4,8 +4,8 @@ Functions that are known to draw for every number or channel on its own (dropout
 else is drawn is the same for every example, so that an example alone gives what it gives in a batch
 unless the module lets examples meet. Whether values of the inputs, or what was made of them, leave
 tensors for Python (`if x.mean() > 0`) is noted: then the module's course may depend on them. So is
-a value that is read behind a draw (`if torch.rand(()) < 0.5: mix`), and any use of the generators of
-Python and NumPy: a trial meets few of the courses that chance takes.
+a value that is read behind a draw (`if torch.rand(()) < 0.5: mix`), and any use of the generators
+of Python and NumPy: a trial meets few of the courses that chance takes.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _selects(func: Any, args: Sequence[Any], depends: bool) -> bool:
 
 def _elsewhere() -> tuple[Any, ...]:
     """How far the generators of Python and NumPy are."""
-    _, keys, *place = np.random.get_state()
+    _, keys, *place = np.random.get_state()  # noqa: NPY002 - whether a module draws from it
     return random.getstate(), np.asarray(keys).tobytes(), tuple(place)
 
 

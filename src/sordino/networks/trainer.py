@@ -24,13 +24,14 @@ from sordino.networks.gradients import Batch, Changed, Clipped, Losses, NotOneEa
 from sordino.networks.plan import TrainingPlan
 from sordino.networks.sampler import Batches
 from sordino.networks.trial import choose
+from sordino.networks.uses import widened
 from sordino.privacy import Guarantee, Relation
 from sordino.release.noise import CryptoNormals, Noise, SeededNoise
 
 _SHARE = 4
 """Of the memory that is free, a piece of a batch may take one part in so many."""
 _SUMS = (torch.float32, torch.float64)
-"""In which noise is added; others are widened first."""
+"""In which sums are added up, and noise to them."""
 _HELD = 3
 """Copies of what a pass keeps: itself, what comes back, and what is made of both."""
 
@@ -107,7 +108,7 @@ class PrivateTrainer:
     physical_batch
         Most examples in memory at once. By default what a quarter of the free memory holds.
     dtype
-        In which sums are added up; by default that of the parameters.
+        In which sums are added up; by default that of the parameters, and float32 at least.
     random_state
         For experiments: batches and noise can be drawn again, and nothing is promised.
     checkpoint, checkpoint_every
@@ -218,8 +219,12 @@ class PrivateTrainer:
         with self._task.unmoved():
             self._records.check_range(module, losses, tried)
         self.physical_batch = _piece(physical_batch, found.bytes_an_example, self._task)
-        self._dtype = dtype
         self._dtypes = [each.dtype for each in self._task.parameters.values()]
+        first = next(iter(self._task.parameters.values()))
+        self._dtype = widened(first.new_empty(0)).dtype if dtype is None else dtype
+        if self._dtype not in _SUMS:
+            hint = "In fewer bits a record moves a large sum by more than its gradient is long."
+            checks.fail("dtype", self._dtype, "to be torch.float32 or torch.float64", hint)
         self._modes = [(name, part, part.training) for name, part in module.named_modules()]
         self._noise: Noise = CryptoNormals() if random_state is None else SeededNoise(random_state)
         key = os.urandom(32) if random_state is None else _seeded_key(random_state)
@@ -370,7 +375,7 @@ class PrivateTrainer:
         mean = summed.flat
         if scale:
             # In place where that can be: the sum without noise is not needed any more.
-            mean = mean.to("cpu", None if mean.dtype in _SUMS else torch.float32)
+            mean = mean.to("cpu")
             self._stream.add_to(mean.numpy(), scale)
             mean = mean.to(summed.flat.device)
         mean = mean.div_(self.plan.divisor)
@@ -422,10 +427,12 @@ class PrivateTrainer:
     def assumes(self) -> tuple[str, ...]:
         """What a guarantee rests on that is of the module."""
         dtype = _short(next(iter(self._task.parameters.values())).dtype)
-        sums = dtype if self._dtype is None else _short(self._dtype)
+        sums = _short(self._dtype)
         found = [
             "the module treats every input as it did the inputs it was tried on: no examples meet",
             "nothing that was read of single rows or noiseless sums left the training",
+            "no record makes the module fail, or a gradient that is not finite: that ends a "
+            "training, and whoever sees it end learns of the record",
             f"rounding inside the training is not counted; gradients are {dtype}, sums {sums}",
             f"noise: {self._noise.name}",
         ]

@@ -334,7 +334,7 @@ class _Trial:
             _refuse_part(part, owner, what, "Return it, or delete it at the end of forward.")
 
     def check_others(self) -> None:
-        """Nothing but the module's parameters gets a gradient: it would be neither clipped nor noisy."""
+        """Nothing but the module's parameters gets a gradient: that would be without noise."""
         own = {id(each) for each in self.task.module.parameters()}
         first, again = self._leaves(), self._leaves()
         kept = {id(each) for each in first}  # what a pass makes for itself is another in the next

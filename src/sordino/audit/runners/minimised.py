@@ -94,21 +94,25 @@ class PreparedFit(SingleFit):
         made = release_preparation(plan, data.X, self.coordinates, randomness.released)
         assert made.center is not None
         assert made.scale is not None
-        of = data.y.astype(np.int64), max(2, plan.task.problems), plan.task.norm, self.intercept
+        kind = methods.methods_for(plan.task)[plan.method]
+        of = *_targets(plan, data), plan.task.norm, self.intercept
         inside = replace(made, low=None, high=None)
         records = FitRecords.of(data.X, *of, inside, data.weights)
-        trained = methods.METHODS[plan.method].train(plan.training, records, randomness, self.start)
+        trained = kind.train(plan.training, records, randomness, self.start)
         released = randomness.released.perturb(trained, plan.scale) if plan.scale else trained
         return np.concatenate([np.ravel(released), made.center, made.scale])
 
 
 def records_of(plan: FitPlan, data: Dataset) -> FitRecords:
     """What a fit trains on; labels of the data are class numbers, or targets in [-1, 1]."""
-    task = plan.task
-    if task.regression:
-        return FitRecords(data.X, data.y.astype(np.float64), 0, task.norm)
-    codes = data.y.astype(np.int64)
-    return FitRecords(data.X, codes, max(2, task.problems), task.norm, data.weights)
+    return FitRecords(data.X, *_targets(plan, data), plan.task.norm, data.weights)
+
+
+def _targets(plan: FitPlan, data: Dataset) -> tuple[npt.NDArray[Any], int]:
+    """Class numbers and how many there are; of a regression targets, and 0."""
+    if plan.task.regression:
+        return data.y.astype(np.float64), 0
+    return data.y.astype(np.int64), max(2, plan.task.problems)
 
 
 @dataclass(frozen=True, eq=False)
