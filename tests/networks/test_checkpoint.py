@@ -415,7 +415,7 @@ def test_foreign_files(tmp_path, kept):
     ],
 )
 def test_other_trainings(tmp_path, kept, how, named):
-    assert f"is of another training (its {named} differs)" in refused(tmp_path, kept, **how)
+    assert f"is of another training (its {named} differs: " in refused(tmp_path, kept, **how)
 
 
 def test_another_module_optimizer_or_number_of_records(tmp_path, kept):

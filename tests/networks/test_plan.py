@@ -258,7 +258,7 @@ def test_no_privacy_asked_for_is_no_noise():
 @pytest.mark.parametrize(
     ("how", "named"),
     [
-        ({}, "sample_rate=None"),
+        ({}, "batch_size=None"),
         ({"batch_size": 2000}, "batch_size=2000"),
         ({"batch_size": 0}, "batch_size=0"),
         ({"batch_size": math.nan}, "batch_size=nan"),

@@ -82,7 +82,8 @@ def test_each_batch_once_and_in_order():
         with pytest.raises(InvalidArgument, match=r"^Expected batch="):
             trainer.step(batch)
     assert steps == list(range(6))
-    assert list(trainer) == []
+    with pytest.warns(UserWarning, match="^All 6 steps are done, and this loop does nothing"):
+        assert list(trainer) == []
 
 
 def test_a_batch_that_was_not_given_to_step_is_refused():
@@ -784,3 +785,68 @@ def test_a_batch_beyond_the_plan_is_refused():
     trainer.run()
     with pytest.raises(InvalidArgument, match=r"^Expected batch=6"):
         trainer.step(LogicalBatch(6, trainer))
+
+
+@pytest.mark.parametrize(
+    ("losses", "told", "hint"),
+    [
+        (lambda m, x, y: entropy(m, x, y).mean(), "shape ()", "pass reduction='none'"),
+        (lambda m, x, y: entropy(m, x, y)[:, None], "shape (6, 1)", "squeeze(1)"),
+        (lambda m, x, y: m(x), "shape (6, 2)", "losses.flatten(1).mean(1)"),
+        (lambda m, x, y: {"loss": entropy(m, x, y)}, "dict", "of shape (n,)"),
+    ],
+    ids=["mean", "column", "tokens", "dict"],
+)
+def test_losses_of_another_shape_are_told_how_to_be_one_each(losses, told, hint):
+    with pytest.raises(InvalidArgument) as caught:
+        training(losses=losses)
+    assert f"=[{told} for 6 examples] to be one for each." in str(caught.value)
+    assert hint in str(caught.value)
+
+
+def test_data_of_another_type_than_the_module_are_not_taken_for_labels_out_of_range():
+    with pytest.raises(InvalidArgument, match=r"^Expected data=\[float64, int64\].* \(float32\)"):
+        training(data=(X.double(), Y))
+
+
+def test_a_module_that_was_converted_is_refused_by_its_type():
+    trainer = training()
+    trainer.module.double()
+    with pytest.raises(InvalidArgument, match=r"\[0\.weight: float64\] to be float32"):
+        trainer.run()
+
+
+def test_a_loader_and_a_batch_that_is_unpacked_are_told_what_to_do():
+    with pytest.raises(InvalidArgument, match=r"Pass loader\.dataset"):
+        training(data=torch.utils.data.DataLoader(TensorDataset(X, Y)))
+    with pytest.raises(InvalidArgument, match=r"trainer\.step\(batch\)"):
+        for _x, _y in training():
+            pass
+
+
+def test_what_is_kept_needs_a_place():
+    with pytest.raises(InvalidArgument, match=r"also=.* only with checkpoint"):
+        training(also={"scheduler": None})
+    with pytest.raises(InvalidArgument, match=r"also=\[list\] to be a mapping"):
+        training(also=[None])
+
+
+@pytest.mark.parametrize("steps", [1, 200_000])
+def test_a_hopeless_noise_is_told_and_no_other(steps):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        trainer = training(epsilon=3.0, steps=steps)
+    hopeless = trainer.plan.noise_multiplier > trainer.plan.divisor
+    assert hopeless is (steps > 1)
+    assert [str(each.message).startswith("Little will be learned") for each in told] == (
+        [True] if hopeless else []
+    )
+
+
+def test_one_example_at_a_time_is_told_unless_it_was_asked_for():
+    def branching(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return entropy(module, x, y) * (2 if x.max() > 1e6 else 1)
+
+    with pytest.warns(UserWarning, match="^Slow: gradients are made one example at a time"):
+        assert training(losses=branching).engine == "one by one"
+    assert training(losses=branching, engine="one-by-one").engine == "one by one"

@@ -76,7 +76,8 @@ class PrivateTrainer:
         `cross_entropy(module(x), y, reduction="none")`.
     data
         A tuple of tensors or arrays whose first axis is that of the records; or a torch `Dataset`
-        with a length.
+        with a length, which gives tensors of the same shapes for all records. No `DataLoader`: the
+        trainer draws the batches. Of the module's type, such as float32; labels int64.
     noise_multiplier, epsilon, target
         One of them: noise on a sum of gradients over `max_grad_norm`; or the promise at `delta`;
         or a risk such as "advantage<=0.05".
@@ -92,7 +93,8 @@ class PrivateTrainer:
     steps, epochs
         How long, one of them.
     relation
-        Who is protected. "zero-out" and "replace-one" take the number of records for public;
+        Who is protected: a record whose part in every sum may be there or not ("zero-out"), or be
+        another record's ("replace-one"). Both take the number of records for public;
         "add-or-remove-one" does not, and then rate and `batch_size` are public numbers.
     public_rows
         Under add-or-remove-one, a public number to make rate and delta of.
@@ -113,7 +115,8 @@ class PrivateTrainer:
         A directory for an INTERNAL state, kept at the start and then whenever the loop asks for a
         batch after so many more steps. The same call goes on from it.
     also
-        What else has a state to be kept there, such as {"scheduler": scheduler}.
+        What else has a state to be kept there, such as {"scheduler": scheduler}; only with
+        `checkpoint`.
 
     Attributes
     ----------
@@ -403,7 +406,12 @@ class PrivateTrainer:
         return not self._noise.repeatable and self.plan.noise_multiplier > 0
 
     def guarantee(self, delta: float | None = None) -> Guarantee:
-        """What is proved of everything up to here: all iterates, and so the last.
+        """What is proved of the steps up to here: all iterates, and so the last.
+
+        Parameters
+        ----------
+        delta
+            Where epsilon is told; by default that of the plan.
 
         Raises
         ------
