@@ -15,9 +15,9 @@ from torch.nn import functional
 from sordino.errors import InvalidArgument
 from sordino.networks import PrivateTrainer
 from sordino.networks.clipping import Clipping
-from sordino.networks.gradients import OneByOne, OnePass, Task
+from sordino.networks.gradients import ModuleTask, OneByOne, OnePass
 from sordino.networks.trial import choose
-from sordino.networks.uses import Layout, Product, Single, View, together
+from sordino.networks.uses import Placement, Product, Single, View, together
 
 X = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(12) % 2
@@ -220,9 +220,9 @@ def length(sums: dict[str, Tensor]) -> float:
 @pytest.mark.parametrize("engine", ["one pass", "one by one"])
 def test_many_equal_squares_in_few_bits(engine):
     # In bfloat16 256 + 1 is 256: the norm of 600 equal parts was that of 256.
-    task = Task.of(Scales(600).bfloat16(), itself)
+    task = ModuleTask.of(Scales(600).bfloat16(), itself)
     # Not tried first: that takes long for so many.
-    layouts = [(("linear", (name,)), Layout()) for name in task.parameters]
+    layouts = [(("linear", (name,)), Placement()) for name in task.parameters]
     made = OnePass(task, layouts) if engine == "one pass" else OneByOne(task)
     sums = made.clipped((torch.full((1, 1), 3.0).bfloat16(),), Clipping("flat", 1.0))
     assert length(sums) == pytest.approx(1, abs=1e-2)

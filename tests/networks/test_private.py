@@ -26,7 +26,7 @@ from sordino.audit import bounds
 from sordino.errors import InvalidArgument
 from sordino.networks import PrivateTrainer, TrainingEnded
 from sordino.networks.clipping import Clipping
-from sordino.networks.sampler import Batches
+from sordino.networks.sampler import StepSampler
 
 GAMES, STEPS, RATE, DELTA = 40_000, 4, 0.25, 1e-2
 SURE = 1 - 1e-6
@@ -307,7 +307,7 @@ def test_clipping_after_the_sum_is_caught(broken):
     assert (found.epsilon > claimed(trainer)) is (broken is not None)
 
 
-class Shuffled(Batches):
+class Shuffled(StepSampler):
     """A shuffled loader: batches of equal size from an order that is kept."""
 
     def of(self, step: int) -> np.ndarray:

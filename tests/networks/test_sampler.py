@@ -13,7 +13,7 @@ from scipy import stats
 from trainings import network, training, weights
 
 from sordino.errors import InvalidArgument
-from sordino.networks.sampler import Batches
+from sordino.networks.sampler import StepSampler
 from sordino.privacy import Sampling
 
 POISSON, ALLOCATION = Sampling.POISSON, Sampling.ALLOCATION
@@ -22,7 +22,7 @@ RARE = 1e-9
 KEY = bytes(range(32))
 
 
-def members(batches: Batches, steps: int) -> np.ndarray:
+def members(batches: StepSampler, steps: int) -> np.ndarray:
     """Whether [step, record] is in."""
     found = np.zeros((steps, batches.records), dtype=bool)
     for step in range(steps):
@@ -37,7 +37,7 @@ def members(batches: Batches, steps: int) -> np.ndarray:
 
 @pytest.mark.parametrize("rate", [0.003, 0.1, 1 / 3, 0.5, 0.97])
 def test_every_record_and_every_step_has_the_rate(rate):
-    found = members(Batches(POISSON, 250, rate), 400)
+    found = members(StepSampler(POISSON, 250, rate), 400)
     for axis, many in ((0, 400), (1, 250), (None, 100_000)):
         counts = np.atleast_1d(found.sum(axis))
         low, high = stats.binom.interval(1 - RARE, many, rate)
@@ -46,7 +46,7 @@ def test_every_record_and_every_step_has_the_rate(rate):
 
 
 def test_steps_and_records_are_independent():
-    found = members(Batches(POISSON, 300, 0.3), 600)
+    found = members(StepSampler(POISSON, 300, 0.3), 600)
     # Of neighbouring steps, of neighbouring records, and of steps a power of two apart.
     pairs = [(found[:-1], found[1:]), (found[:, :-1], found[:, 1:]), (found[:-256], found[256:])]
     for first, second in pairs:
@@ -60,7 +60,7 @@ def test_steps_and_records_are_independent():
 
 def test_many_records_are_drawn_in_pieces_and_none_is_left_out():
     many = (1 << 20) + 5000
-    batches = Batches(POISSON, many, 0.5)
+    batches = StepSampler(POISSON, many, 0.5)
     places = batches.of(0)
     late = places[places >= 1 << 20]
     low, high = stats.binom.interval(1 - RARE, 5000, 0.5)
@@ -70,12 +70,12 @@ def test_many_records_are_drawn_in_pieces_and_none_is_left_out():
 
 
 def test_a_rate_of_one_takes_all():
-    assert Batches(POISSON, 7, 1.0).of(3).tolist() == list(range(7))
+    assert StepSampler(POISSON, 7, 1.0).of(3).tolist() == list(range(7))
 
 
 def test_the_rate_is_kept_to_the_last_bit():
     # A record is in where a 64-bit word is below rate * 2^64: words of a known key say where.
-    batches = Batches(POISSON, 50, 0.25, key=KEY)
+    batches = StepSampler(POISSON, 50, 0.25, key=KEY)
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
     cipher = Cipher(algorithms.ChaCha20(KEY, bytes(4) + (9).to_bytes(12, "little")), mode=None)
@@ -88,13 +88,13 @@ def test_the_rate_is_kept_to_the_last_bit():
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 64])
 def test_each_record_is_in_one_step_of_every_epoch(steps):
-    found = members(Batches(ALLOCATION, 500, steps_per_epoch=steps), 3 * steps)
+    found = members(StepSampler(ALLOCATION, 500, steps_per_epoch=steps), 3 * steps)
     assert (found.reshape(3, steps, 500).sum(1) == 1).all()
 
 
 def test_allocated_steps_are_uniform_and_drawn_anew():
     steps, epochs, records = 5, 200, 100
-    found = members(Batches(ALLOCATION, records, steps_per_epoch=steps), steps * epochs)
+    found = members(StepSampler(ALLOCATION, records, steps_per_epoch=steps), steps * epochs)
     chosen = found.reshape(epochs, steps, records).argmax(1)
     assert stats.chisquare(np.bincount(chosen.ravel(), minlength=steps)).pvalue > RARE
     # One epoch tells nothing of the next, one record nothing of another.
@@ -108,7 +108,7 @@ def test_allocated_steps_are_uniform_and_drawn_anew():
 
 
 def test_an_epoch_may_be_asked_for_again():
-    batches = Batches(ALLOCATION, 30, steps_per_epoch=3)
+    batches = StepSampler(ALLOCATION, 30, steps_per_epoch=3)
     first = [batches.of(step).tolist() for step in range(9)]
     assert [batches.of(step).tolist() for step in (8, 0, 4)] == [first[8], first[0], first[4]]
 
@@ -119,7 +119,7 @@ def test_an_epoch_may_be_asked_for_again():
 @pytest.mark.parametrize("sampling", [POISSON, ALLOCATION])
 def test_the_key_says_it_all(sampling):
     def drawn(key: bytes) -> list[list[int]]:
-        batches = Batches(sampling, 60, 0.2, 5, key)
+        batches = StepSampler(sampling, 60, 0.2, 5, key)
         return [batches.of(step).tolist() for step in range(10)]
 
     assert drawn(KEY) == drawn(KEY)
@@ -128,12 +128,12 @@ def test_the_key_says_it_all(sampling):
 
 
 def test_keys_come_from_the_operating_system_and_are_not_shown():
-    batches = Batches(POISSON, 10, 0.5, key=KEY)
+    batches = StepSampler(POISSON, 10, 0.5, key=KEY)
     shown = f"{batches!r} {batches!s}"
     assert repr(KEY) not in shown
     assert KEY.hex() not in shown
     assert "key" not in shown
-    assert len({Batches(POISSON, 10).key for _ in range(20)}) == 20
+    assert len({StepSampler(POISSON, 10).key for _ in range(20)}) == 20
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_keys_come_from_the_operating_system_and_are_not_shown():
 )
 def test_impossible_numbers_are_refused(how, named):
     with pytest.raises(InvalidArgument, match=rf"^Expected {named}="):
-        Batches(POISSON, **{"records": 5, **how})
+        StepSampler(POISSON, **{"records": 5, **how})
 
 
 # Empty batches

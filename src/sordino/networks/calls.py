@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from sordino.networks.uses import Layout, Use, View, widened
+from sordino.networks.uses import Placement, Use, View, widened
 
 
 class NotCaptured(Exception):
@@ -45,7 +45,7 @@ class Call:
         """Keep what came back."""
         self.gradients[place] = gradient.detach()
 
-    def uses(self, layout: Layout, examples: int) -> Iterator[Use]:
+    def uses(self, layout: Placement, examples: int) -> Iterator[Use]:
         """What the pass used here; nothing if no gradient came back."""
         if self.leaf is not None:
             if self.leaf.grad is not None:

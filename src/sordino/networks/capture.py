@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from sordino.networks import recurrent
 from sordino.networks.calls import Call, NotCaptured, tensors_in
-from sordino.networks.uses import Convolution, Product, Rows, Single, Table, Use, View
+from sordino.networks.uses import Convolution, Lookup, Product, Rows, Single, Use, View
 
 _Handler = Callable[..., Any]
 _HANDLERS: dict[Any, _Handler] = {}
@@ -385,7 +385,7 @@ def _embedding(
         back = gradients[0].reshape(*rows.shape, -1)
         if padding_idx >= 0:
             back = back * (rows != padding_idx)[:, :, None]
-        yield Table(view, rows, back)
+        yield Lookup(view, rows, back)
 
     def compute() -> Tensor:
         return torch.embedding(plain, indices, padding_idx, False, False)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from sordino import _files, checks, serialize
 from sordino.errors import Refused
 from sordino.networks.plan import TrainingPlan
-from sordino.networks.sampler import Batches
+from sordino.networks.sampler import StepSampler
 
 FILE = "INTERNAL-training.safetensors"
 _SCHEMA, _VERSION = "sordino/network-checkpoint", 1
@@ -68,7 +68,7 @@ class Checkpoint:
         parts: Mapping[str, Any],
         every: int,
         noise: str,
-        batches: Batches,
+        batches: StepSampler,
     ) -> None:
         self.directory, self.every = directory, every
         self._kept: int | None = None
@@ -93,7 +93,7 @@ class Checkpoint:
         """The file."""
         return self.directory / FILE
 
-    def keep(self, step: int, steps: int, batches: Batches) -> None:
+    def keep(self, step: int, steps: int, batches: StepSampler) -> None:
         """Keep the state, if it is time or the training begins or is done; each step's once."""
         if step == self._kept or (step % self.every and step != steps):
             return
@@ -102,7 +102,7 @@ class Checkpoint:
             _files.write(self.path, content)
         self._kept = step
 
-    def _content(self, step: int, batches: Batches) -> bytes:
+    def _content(self, step: int, batches: StepSampler) -> bytes:
         tensors: dict[str, Tensor] = {}
         for name, each in self._module.state_dict().items():
             tensors[f"module/{name}"] = each.detach().to("cpu").contiguous().clone()
@@ -123,7 +123,7 @@ class Checkpoint:
         }
         return save(tensors, {"state": json.dumps(state)})
 
-    def resumed(self, batches: Batches) -> tuple[int, Batches] | None:
+    def resumed(self, batches: StepSampler) -> tuple[int, StepSampler] | None:
         """Put everything back, and return the step reached with the batches; None for a new one."""
         if not self.path.exists():
             return None

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from sordino.networks.calls import Call, NotCaptured
 from sordino.networks.capture import Capture
 from sordino.networks.clipping import Clipping
-from sordino.networks.uses import Layout, Single, Use, View, together, widened
+from sordino.networks.uses import Placement, Single, Use, View, together, widened
 
 Batch = tuple[Tensor, ...]
 Losses = Callable[..., Tensor]
@@ -28,7 +28,7 @@ Uses = dict[str, list[Use]]
 
 
 @dataclass(frozen=True)
-class Task:
+class ModuleTask:
     """What is trained: a module, its losses, and those of its parameters that are trained.
 
     Parameters
@@ -48,7 +48,7 @@ class Task:
     moving: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, module: nn.Module, losses: Losses, moving: tuple[str, ...] = ()) -> Task:
+    def of(cls, module: nn.Module, losses: Losses, moving: tuple[str, ...] = ()) -> ModuleTask:
         """Of all parameters that require a gradient."""
         trained = {name: each for name, each in module.named_parameters() if each.requires_grad}
         return cls(module, losses, trained, moving)
@@ -156,7 +156,7 @@ class Engine(ABC):
 
     name: str
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ModuleTask) -> None:
         self.task = task
 
     def clipped(self, batch: Batch, clipping: Clipping) -> dict[str, Tensor]:
@@ -187,7 +187,9 @@ class OnePass(Engine):
 
     name = "one pass"
 
-    def __init__(self, task: Task, layouts: Sequence[tuple[tuple[Any, ...], Layout]]) -> None:
+    def __init__(
+        self, task: ModuleTask, layouts: Sequence[tuple[tuple[Any, ...], Placement]]
+    ) -> None:
         super().__init__(task)
         self.layouts = list(layouts)
 
@@ -245,7 +247,7 @@ def signature(call: Call) -> tuple[Any, ...]:
     return call.kind, call.names
 
 
-def captured(task: Task, batch: Batch) -> list[Call]:
+def captured(task: ModuleTask, batch: Batch) -> list[Call]:
     """One pass forwards and backwards, with every use of a parameter."""
     for name, parameter in task.parameters.items():
         if not parameter.is_contiguous():
@@ -271,7 +273,7 @@ def captured(task: Task, batch: Batch) -> list[Call]:
 class _Held(nn.Module):
     """The module with its losses, as one module whose output is the losses."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ModuleTask) -> None:
         super().__init__()
         self.module = task.module
         self._losses = task.losses
@@ -309,7 +311,7 @@ class Mapped(_Separate):
     name = "torch.func"
     _held_numbers = 1 << 26
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ModuleTask) -> None:
         super().__init__(task)
         held = _Held(task)
         rest = {name: each.detach() for name, each in held.named_buffers()}
@@ -370,5 +372,5 @@ class OneByOne(_Separate):
             yield tuple(each[place : place + 1] for each in batch)
 
 
-def _dtype(task: Task) -> torch.dtype:
+def _dtype(task: ModuleTask) -> torch.dtype:
     return widened(next(iter(task.parameters.values())).new_empty(0)).dtype

@@ -20,7 +20,7 @@ _AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Batches:
+class StepSampler:
     """The steps of a training, each with the records that are in it.
 
     Parameters
@@ -35,7 +35,7 @@ class Batches:
     key
         256 bits; by default from the operating system.
 
-    >>> batches = Batches(Sampling.ALLOCATION, records=10, steps_per_epoch=4)
+    >>> batches = StepSampler(Sampling.ALLOCATION, records=10, steps_per_epoch=4)
     >>> sorted(int(record) for step in range(4) for record in batches.of(step))
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
     """

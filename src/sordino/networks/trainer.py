@@ -20,9 +20,17 @@ from sordino.models.frozen import made_up
 from sordino.networks.calls import NotCaptured
 from sordino.networks.checkpoint import Checkpoint
 from sordino.networks.clipping import Clipping
-from sordino.networks.gradients import Batch, Changed, Clipped, Losses, NotOneEach, Task, parts_of
+from sordino.networks.gradients import (
+    Batch,
+    Changed,
+    Clipped,
+    Losses,
+    ModuleTask,
+    NotOneEach,
+    parts_of,
+)
 from sordino.networks.plan import TrainingPlan
-from sordino.networks.sampler import Batches
+from sordino.networks.sampler import StepSampler
 from sordino.networks.trial import choose
 from sordino.networks.uses import widened
 from sordino.privacy import Guarantee, Relation
@@ -231,7 +239,7 @@ class PrivateTrainer:
         if random_state is not None:
             what = "random_state makes its noise and batches repeatable"
             warnings.warn(f"Not private: {what}.", PrivacyLeakWarning, stacklevel=2)
-        self._batches = Batches(
+        self._batches = StepSampler(
             self.plan.sampling,
             len(self._records),
             self.plan.sample_rate,
@@ -348,7 +356,7 @@ class PrivateTrainer:
                 what = f"to be in the mode it was tried in (training={mode})"
                 hint = "Put it back before the next step, or make another trainer."
                 checks.fail("module", f"[{name or type(part).__name__}]", what, hint)
-        trained = Task.of(self.module, self._task.losses).parameters
+        trained = ModuleTask.of(self.module, self._task.losses).parameters
         if [id(each) for each in trained.values()] != [
             id(each) for each in self._task.parameters.values()
         ]:
@@ -579,7 +587,7 @@ def _device(module: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
-def _check_optimizer(optimizer: torch.optim.Optimizer, task: Task) -> None:
+def _check_optimizer(optimizer: torch.optim.Optimizer, task: ModuleTask) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer):
         checks.fail("optimizer", f"[{type(optimizer).__name__}]", "to be one of torch")
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -603,7 +611,7 @@ def _check_optimizer(optimizer: torch.optim.Optimizer, task: Task) -> None:
         )
 
 
-def _piece(given: int | None, bytes_an_example: int, task: Task) -> int:
+def _piece(given: int | None, bytes_an_example: int, task: ModuleTask) -> int:
     if given is not None:
         return checks.whole("physical_batch", given, at_least=1)
     weights = sum(each.numel() * each.element_size() for each in task.parameters.values())

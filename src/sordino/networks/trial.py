@@ -33,15 +33,15 @@ from sordino.networks.gradients import (
     Engine,
     Losses,
     Mapped,
+    ModuleTask,
     NotOneEach,
     OneByOne,
     OnePass,
-    Task,
     captured,
     signature,
 )
 from sordino.networks.still import Still
-from sordino.networks.uses import Layout
+from sordino.networks.uses import Placement
 
 _Made = TypeVar("_Made")
 ENGINES = ("auto", "one-pass", "torch.func", "one-by-one")
@@ -132,38 +132,42 @@ def _chosen(module: nn.Module, losses: Losses, inputs: Batch, engine: str) -> Tr
         reason = found if isinstance(found, str) else trial.differs(found)
         if reason is None:
             assert isinstance(found, Engine)
-            task = Task.of(module, losses, trial.task.moving)
+            task = ModuleTask.of(module, losses, trial.task.moving)
             return Tried(_for(found, task), tuple(notes), trial.memory())
         notes.append(f"not {name}: {reason}")
     return trial.refuse("its gradients to be those of single examples", "; ".join(notes))
 
 
-def _for(engine: Engine, task: Task) -> Engine:
+def _for(engine: Engine, task: ModuleTask) -> Engine:
     """The same engine, for the module itself."""
     if isinstance(engine, OnePass):
         return OnePass(task, engine.layouts)
     return type(engine)(task)
 
 
-def _copied(module: nn.Module, losses: Losses, inputs: Batch) -> tuple[Task, Batch, float]:
+def _copied(module: nn.Module, losses: Losses, inputs: Batch) -> tuple[ModuleTask, Batch, float]:
     """A copy in float64 if it can be had and works, or one as it is."""
     wide = tuple(each.double() if each.is_floating_point() else each for each in inputs)
     with suppress(Exception):  # a module may raise anything: then it is tried as it is
-        task = Task.of(copy.deepcopy(module).double(), losses)
+        task = ModuleTask.of(copy.deepcopy(module).double(), losses)
         with torch.random.fork_rng(), Still():
             task.loss(tuple(each.clone() for each in wide))
-        return Task.of(copy.deepcopy(module).double(), losses), wide, _DOUBLE
+        return ModuleTask.of(copy.deepcopy(module).double(), losses), wide, _DOUBLE
     with suppress(Exception):
-        return Task.of(copy.deepcopy(module), losses), inputs, _SINGLE
-    return Task.of(module, losses), inputs, _SINGLE  # nothing but buffers is changed, and put back
+        return ModuleTask.of(copy.deepcopy(module), losses), inputs, _SINGLE
+    return (
+        ModuleTask.of(module, losses),
+        inputs,
+        _SINGLE,
+    )  # nothing but buffers is changed, and put back
 
 
 class _Trial:
     """One module, tried on some batches of made-up inputs."""
 
-    def __init__(self, task: Task, inputs: Batch, tolerance: float) -> None:
+    def __init__(self, task: ModuleTask, inputs: Batch, tolerance: float) -> None:
         self._still = Still()
-        self.task = Task(task.module, self._begun(task.losses), task.parameters)
+        self.task = ModuleTask(task.module, self._begun(task.losses), task.parameters)
         self.inputs, self.tolerance = inputs, tolerance
         self.wide = 2 if tolerance == _DOUBLE else 1  # what it takes more than the module will
         self.held = _buffers(task.module)
@@ -449,7 +453,7 @@ class _Trial:
         except Exception as error:
             return _said(error)
 
-    def _layouts(self) -> list[tuple[tuple[Any, ...], Layout]]:
+    def _layouts(self) -> list[tuple[tuple[Any, ...], Placement]]:
         """Where the examples are in every call's input: where it changes with an example."""
         base = self.batches[0]
         many = len(base[0])
@@ -665,10 +669,10 @@ def _replaced(batch: Batch, place: int, inputs: Batch) -> Batch:
     return tuple(found)
 
 
-def _layout(call: Call, less: Call, others: Sequence[Call], many: int) -> Layout:
+def _layout(call: Call, less: Call, others: Sequence[Call], many: int) -> Placement:
     """The axis of a call's first input along which the examples are, and in which order."""
     if call.leaf is not None:
-        return Layout()
+        return Placement()
     tensor, fewer = call.inputs[0], less.inputs[0]
     axes = range(tensor.ndim if call.kind in ("embedding", "norm", "prelu") else tensor.ndim - 1)
     fitting = [
@@ -681,7 +685,7 @@ def _layout(call: Call, less: Call, others: Sequence[Call], many: int) -> Layout
     for axis in fitting:
         fold = tensor.shape[axis] // many
         for outer in (True, False) if fold > 1 else (True,):
-            layout = Layout(axis, fold, outer)
+            layout = Placement(axis, fold, outer)
             if all(_only(layout.rows(each, many), place) for place, each in enumerate(changed)):
                 return layout
     raise NotCaptured(f"the examples were not found in what goes into {call.kind} of {call.names}")

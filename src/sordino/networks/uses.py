@@ -63,7 +63,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Layout:
+class Placement:
     """Where the examples are in a tensor.
 
     Parameters
@@ -356,7 +356,7 @@ class Convolution(Use):
 
 
 @dataclass
-class Table(Use):
+class Lookup(Use):
     """Rows of a table that were looked up: indices [example, place], gradients [.., .., column]."""
 
     view: View
@@ -464,10 +464,10 @@ def _merge(uses: list[Use]) -> list[Use]:
     if all(isinstance(use, Rows) for use in uses):
         parts = uses
         return [Rows(uses[0].view, torch.cat([part.gradients for part in parts], 1))]
-    if all(isinstance(use, Table) for use in uses):
+    if all(isinstance(use, Lookup) for use in uses):
         parts = uses
         indices = torch.cat([part.indices for part in parts], 1)
-        return [Table(uses[0].view, indices, torch.cat([part.gradients for part in parts], 1))]
+        return [Lookup(uses[0].view, indices, torch.cat([part.gradients for part in parts], 1))]
     return uses
 
 
