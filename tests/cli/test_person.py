@@ -72,7 +72,8 @@ def test_a_release_counts_and_tells_nothing_of_it(
     for shown in (said[2][1], said[3][1]):
         assert COUNTED in " ".join(shown.split())
     certificate = bundle.read(out).certificate
-    assert (certificate.evidence.rows, certificate.evidence.persons_counted) == (LEFT, True)
+    training = certificate.evidence.training  # of rows that were centred before
+    assert (training.rows, training.persons_counted) == (LEFT, True)
     assert 'person = "who"' in certificate.preprocessing.columns
     assert certificate.model.feature_names == ("age",)
 
@@ -94,8 +95,8 @@ def test_where_the_number_of_rows_is_private_a_public_one_is_used(
     relation = ("--relation", "add-or-remove-one", "--public-rows", 250, "--method", "dp-sgd")
     code, text, err = program("release", *given, *relation, "--epsilon", 4, "--out", out)
     assert code == 0, err
-    evidence = bundle.read(out).certificate.evidence
-    assert (evidence.rows, evidence.persons_counted) == (250, True)
+    training = bundle.read(out).certificate.evidence.training
+    assert (training.rows, training.persons_counted) == (250, True)
     papers = (out / "certificate.json").read_text()
     assert told(text, err, papers) == []
     assert "how many are left in all is public" not in " ".join(text.split())

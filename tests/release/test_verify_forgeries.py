@@ -539,7 +539,7 @@ def test_the_tables_are_those_of_the_estimators() -> None:
         own = {"huber_width" if kind is PrivateLinearSVC else settings.MULTI_CLASS}
         names = {*settings.GENERAL, *settings.HOW, *own}
         if kind in regressions:
-            names = {*settings.GENERAL, "target_bounds"} - {*settings.PREPARING, *settings.WEIGHTS}
+            names = {*settings.GENERAL, "target_bounds"} - {*settings.OF_CLASSES}
             names |= {name for each in settings.REGRESSION.values() for name in each.takes}
         assert set(kind().get_params()) - set(KEPT_INSIDE) == names
         assert settings.setting_names(kind.__name__) == names
