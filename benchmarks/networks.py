@@ -178,14 +178,14 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--smoke", action="store_true", help="seconds, batches of four, for CI")
     parser.add_argument("--only", default=",".join(MODELS), help="some of: %(default)s")
-    parser.add_argument("--threads", type=int, default=2, help="of torch, for everybody")
+    parser.add_argument("--threads", type=int, help="of torch, for everybody; 2, smoke 1")
     parser.add_argument("--clock", choices=sorted(timing.CLOCKS), default="wall")
     parser.add_argument("--rounds", type=int, help=f"default: {FULL.rounds}")
     parser.add_argument("--opake-python", type=Path, help="a Python that has Opake")
     parser.add_argument("--mnist", action="store_true", help="train the CNN on MNIST instead")
     parser.add_argument("--data-dir", type=Path, help="raw files; default: SORDINO_DATA")
     arguments = parser.parse_args()
-    torch.set_num_threads(arguments.threads)
+    torch.set_num_threads(arguments.threads or (1 if arguments.smoke else 2))
     warnings.filterwarnings("ignore", "Full backward hook is firing")  # of Opacus' hooks
     console, size = Console(), SMOKE if arguments.smoke else FULL
     pace = Pace(arguments.rounds or size.rounds, size.cell_s, arguments.clock)
