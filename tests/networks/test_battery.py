@@ -128,6 +128,8 @@ def test_what_larger_batches_do_otherwise_is_seen(least: int) -> None:
         choose(nn.Linear(6, 3), losses, inputs)
 
 
+# Torch says so once of a layer with projections in float32, whoever asks.
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported:UserWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "seed"), [(torch.float64, 1), (torch.float32, 2)], ids=str)
 @pytest.mark.parametrize("entry", ZOO, ids=lambda entry: entry.name)
