@@ -21,6 +21,7 @@ from trainings import COLUMNS, ROWS, Told, entropy, network, records, training, 
 from sordino.errors import InvalidArgument, PrivacyLeakWarning
 from sordino.networks import PrivateTrainer, TrainingEnded
 from sordino.networks.trainer import LogicalBatch
+from sordino.privacy import Relation
 
 SECRET = 73195.5
 """A number that stands in private rows, and in nothing that is said."""
@@ -850,3 +851,15 @@ def test_one_example_at_a_time_is_told_unless_it_was_asked_for():
     with pytest.warns(UserWarning, match="^Slow: gradients are made one example at a time"):
         assert training(losses=branching).engine == "one by one"
     assert training(losses=branching, engine="one-by-one").engine == "one by one"
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_a_guarantee_says_who_counted_rows_and_whether_delta_means_much(relation):
+    trainer = training(network(), relation=relation, sample_rate=0.1, batch_size=8.0, delta=1e-5)
+    next_batch = next(iter(trainer))
+    trainer.step(next_batch)
+    assert any("nobody counted rows per person" in each for each in trainer.guarantee().assumes)
+    assert not trainer.guarantee(1e-9).not_covered
+    # Of a private number of records nothing is told, not even whether delta is large for it.
+    public = relation is not Relation.ADD_OR_REMOVE_ONE
+    assert bool(trainer.guarantee(0.9 / len(X)).not_covered) is public

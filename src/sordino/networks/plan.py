@@ -18,10 +18,9 @@ from sordino.errors import NotApplicable
 from sordino.networks.clipping import Clipping
 from sordino.privacy import VARYING, Relation, Sampling, default_delta
 from sordino.proofs import theorems
-from sordino.proofs.proof import Proof, unit_of
+from sordino.proofs.proof import Proof, about_persons, unit_of
 from sordino.proofs.steps import Run
 
-SAMPLINGS = (Sampling.POISSON, Sampling.ALLOCATION)
 _NETWORK = NotApplicable("The loss of a network is not convex; use a linear model.")
 _MOST_NOISE = 1e6
 _SHORTEST = 1e-12
@@ -105,9 +104,7 @@ class TrainingPlan:
         given = {"noise_multiplier": noise_multiplier, "epsilon": epsilon, "target": target}
         _exactly_one(given, "Say how much noise, or how much privacy it is to buy.")
         hint = "A shuffled loader is neither: next to nothing is proved of it (docs/accounting.md)."
-        kind = Sampling(
-            checks.one_of("sampling", sampling, [each.value for each in SAMPLINGS], hint)
-        )
+        kind = Sampling(checks.one_of("sampling", sampling, [each.value for each in VARYING], hint))
         private = relation is Relation.ADD_OR_REMOVE_ONE
         known = public_rows if private else rows
         if public_rows is not None and not private:
@@ -206,7 +203,7 @@ class TrainingPlan:
                 "each record's step is drawn anew every epoch, independently of all other records",
                 "steps of records and sizes of batches stay secret, and empty batches get noise",
             ]
-        return tuple(found)
+        return (*found, *about_persons(False, self.max_rows_per_person, self.relation))
 
 
 def _rates(
@@ -274,6 +271,3 @@ def _exactly_one(given: Mapping[str, object], hint: str) -> None:
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
         checks.fail(" or ".join(given), names or None, "to be given, exactly one", hint)
-
-
-assert set(SAMPLINGS) == set(VARYING)

@@ -13,6 +13,7 @@ import numpy as np
 
 from sordino import checks
 from sordino.privacy import Sampling
+from sordino.sgd.batches import drawn_below
 from sordino.types import Ints
 
 _WORD = 8
@@ -58,7 +59,8 @@ class StepSampler:
             epoch, place = divmod(step, self.steps_per_epoch)
             if epoch not in self._drawn:
                 self._drawn.clear()
-                self._drawn[epoch] = self._allocated(epoch)
+                draw = _Words(self.key, epoch).draw
+                self._drawn[epoch] = drawn_below(self.steps_per_epoch, self.records, draw)
             return np.flatnonzero(self._drawn[epoch] == place)
         words = _Words(self.key, step)
         # A record is in where its word is below rate * 2^64, rounded down to a whole number.
@@ -70,16 +72,6 @@ class StepSampler:
             many = min(_AT_ONCE, self.records - start)
             found.append(start + np.flatnonzero(words.draw(many) < np.uint64(limit)))
         return np.concatenate(found)
-
-    def _allocated(self, epoch: int) -> Ints:
-        """Every record's step in an epoch: uniform, exactly, by leaving words past a multiple."""
-        words, steps = _Words(self.key, epoch), self.steps_per_epoch
-        most = np.uint64((1 << 64) // steps * steps - 1)
-        found = np.empty(0, dtype=np.uint64)
-        while len(found) < self.records:
-            drawn = words.draw(self.records - len(found))
-            found = np.concatenate([found, drawn[drawn <= most]])
-        return (found % np.uint64(steps)).astype(np.int64)
 
 
 class _Words:

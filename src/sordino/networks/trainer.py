@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +33,7 @@ from sordino.networks.plan import TrainingPlan
 from sordino.networks.sampler import StepSampler
 from sordino.networks.trial import choose
 from sordino.networks.uses import widened
-from sordino.privacy import Guarantee, Relation
+from sordino.privacy import Guarantee, Relation, large_delta
 from sordino.release.noise import CryptoNormals, Noise, SeededNoise
 
 _SHARE = 4
@@ -431,8 +431,11 @@ class PrivateTrainer:
         if not self.private:
             why = "there is no noise" if not self._noise.repeatable else "random_state was given"
             raise TrainingEnded(f"Nothing is promised: {why}.")
+        delta = self.plan.delta if delta is None else delta
         proof = self.plan.proof(self.steps_done, self.assumes)
-        return proof.guarantee(self.plan.delta if delta is None else delta)
+        if self.plan.relation is not Relation.ADD_OR_REMOVE_ONE:  # there their number is private
+            proof = replace(proof, not_covered=large_delta(delta, len(self._records)))
+        return proof.guarantee(delta)
 
     @property
     def assumes(self) -> tuple[str, ...]:

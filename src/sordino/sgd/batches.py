@@ -9,7 +9,7 @@ the other, so chunks, threads and checkpoints cannot change it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from sordino.sgd.spec import TrainSpec
 
 Index = npt.NDArray[np.int32]
 _Hits = npt.NDArray[np.int64]
+_Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,18 +216,25 @@ class AllocationSampler:
     def __iter__(self) -> Iterator[list[int]]:
         """Begin an epoch: lists of indices."""
         self.epoch += 1
-        step = _drawn_below(self.steps_per_epoch, self.records)
+        step = drawn_below(self.steps_per_epoch, self.records, _of_system)
         order = np.argsort(step, kind="stable")
         ends = np.cumsum(np.bincount(step, minlength=self.steps_per_epoch))
         starts = np.concatenate([[0], ends[:-1]])
         return (order[a:b].tolist() for a, b in zip(starts, ends, strict=True))
 
 
-def _drawn_below(bound: int, size: int) -> _Hits:
-    """Uniform whole numbers from the operating system, exactly: words past a multiple are left."""
+def drawn_below(bound: int, size: int, draw: Callable[[int], _Words]) -> _Hits:
+    """Uniform whole numbers, exactly, of the 64-bit words that `draw` gives.
+
+    Words past the last multiple of the bound are left.
+    """
     most = np.uint64((1 << 64) // bound * bound - 1)
     found = np.empty(0, dtype=np.uint64)
     while len(found) < size:
-        words = np.frombuffer(os.urandom(8 * (size - len(found))), dtype=np.uint64)
+        words = draw(size - len(found))
         found = np.concatenate([found, words[words <= most]])
     return (found % np.uint64(bound)).astype(np.int64)
+
+
+def _of_system(count: int) -> _Words:
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
